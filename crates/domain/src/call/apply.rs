@@ -1,0 +1,305 @@
+//! The transition function.
+
+use super::{
+    Applied, Call, Decision, Denial, Event, Grounds, Moment, Outcome, Refusal, Role, Service,
+    State, Vote, after, limits, repeats,
+};
+use crate::canonical::Digest;
+
+impl Call {
+    /// Applies `event` at `moment`.
+    ///
+    /// # Errors
+    ///
+    /// Refuses whenever the event does not fit where the call stands; the call is then as it was.
+    pub fn apply(&self, event: &Event, moment: Moment) -> Result<Applied, Refusal> {
+        match event {
+            Event::Vote {
+                vote,
+                role,
+                card,
+                electorate,
+            } => self.vote(vote, *role, card, *electorate, moment),
+            Event::Recard { card } => self.recard(*card),
+            Event::Redeem { .. } => self.redeem(event, moment),
+            Event::Report { executor } => self.report(*executor, moment),
+            Event::Settle { executor, outcome } => self.settle(*executor, outcome, moment),
+            Event::Withdraw { executor, reason } => self.withdraw(*executor, reason, moment),
+            Event::Lose { executor, what } => self.lose(*executor, what, moment),
+            Event::Cancel => self.cancel(moment),
+            Event::Supersede { by } => match &self.state {
+                State::Pending { .. } => Ok(self.to(State::Superseded {
+                    by: *by,
+                    at: moment.now,
+                })),
+                state => Err(not_now(state)),
+            },
+            Event::Tick => Ok(self.tick(moment)),
+        }
+    }
+
+    fn to(&self, state: State) -> Applied {
+        Applied::Changed(Box::new(Self {
+            version: self.version + 1,
+            state,
+            ..self.clone()
+        }))
+    }
+
+    fn vote(
+        &self,
+        vote: &Vote,
+        role: Role,
+        seen: &Digest,
+        electorate: u32,
+        moment: Moment,
+    ) -> Result<Applied, Refusal> {
+        if !role.may_decide() {
+            return Err(Refusal::MayNot { role });
+        }
+        let State::Pending {
+            expires_at,
+            card,
+            votes,
+        } = &self.state
+        else {
+            return match self.state.settling_vote() {
+                Some(first) if repeats(first, vote.by, vote.decision) => Ok(Applied::Unchanged),
+                Some(first) => Err(Refusal::Decided { by: first.clone() }),
+                None => Err(not_now(&self.state)),
+            };
+        };
+        if moment.is_past(*expires_at) {
+            return Err(Refusal::TooLate);
+        }
+        if card != seen {
+            return Err(Refusal::OtherCard);
+        }
+        if votes
+            .iter()
+            .any(|earlier| repeats(earlier, vote.by, vote.decision))
+        {
+            return Ok(Applied::Unchanged);
+        }
+        // One vote a person: who changes their mind replaces what they said.
+        let mut votes: Vec<Vote> = votes.iter().filter(|v| v.by != vote.by).cloned().collect();
+        votes.push(vote.clone());
+        Ok(self.to(match vote.decision {
+            Decision::Approve => State::Approved {
+                grounds: Grounds::Person {
+                    vote: vote.clone(),
+                    card: *card,
+                },
+                use_before: after(moment.now, limits::APPROVAL_LIFE),
+            },
+            Decision::Deny if votes.len() >= usize::try_from(electorate).unwrap_or(usize::MAX) => {
+                State::Denied {
+                    by: Denial::People { votes },
+                    at: moment.now,
+                }
+            }
+            Decision::Deny => State::Pending {
+                expires_at: *expires_at,
+                card: *card,
+                votes,
+            },
+        }))
+    }
+
+    fn recard(&self, card: Digest) -> Result<Applied, Refusal> {
+        match &self.state {
+            State::Pending { expires_at, .. } => Ok(self.to(State::Pending {
+                expires_at: *expires_at,
+                card,
+                votes: Vec::new(),
+            })),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn redeem(&self, event: &Event, moment: Moment) -> Result<Applied, Refusal> {
+        let Event::Redeem {
+            permit,
+            permit_expires_at,
+            plan,
+            executor,
+            attempt,
+        } = event
+        else {
+            return Err(not_now(&self.state));
+        };
+        self.only(*executor)?;
+        match &self.state {
+            State::Approved {
+                grounds,
+                use_before,
+            } => {
+                if self.plan != *plan {
+                    return Err(Refusal::OtherPlan);
+                }
+                if moment.now >= *permit_expires_at {
+                    return Err(Refusal::PermitExpired);
+                }
+                if moment.is_past(*use_before) {
+                    return Err(Refusal::TooLate);
+                }
+                Ok(self.to(State::Claimed {
+                    grounds: grounds.clone(),
+                    permit: *permit,
+                    attempt: *attempt,
+                    at: moment.now,
+                    reported_at: moment.now,
+                }))
+            }
+            State::Claimed {
+                permit: used,
+                attempt: earlier,
+                ..
+            } => {
+                if used == permit && earlier == attempt {
+                    Ok(Applied::Unchanged)
+                } else {
+                    Err(Refusal::Redeemed)
+                }
+            }
+            State::Settled { .. } | State::Orphaned { .. } => Err(Refusal::Redeemed),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn report(&self, executor: Service, moment: Moment) -> Result<Applied, Refusal> {
+        self.only(executor)?;
+        match &self.state {
+            State::Claimed {
+                grounds,
+                permit,
+                attempt,
+                at,
+                ..
+            } => Ok(self.to(State::Claimed {
+                grounds: grounds.clone(),
+                permit: *permit,
+                attempt: *attempt,
+                at: *at,
+                reported_at: moment.now,
+            })),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn settle(
+        &self,
+        executor: Service,
+        outcome: &Outcome,
+        moment: Moment,
+    ) -> Result<Applied, Refusal> {
+        self.only(executor)?;
+        match &self.state {
+            State::Claimed { grounds, .. } => Ok(self.to(State::Settled {
+                grounds: grounds.clone(),
+                outcome: outcome.clone(),
+                at: moment.now,
+            })),
+            State::Settled { outcome: known, .. } if known == outcome => Ok(Applied::Unchanged),
+            State::Settled { .. } => Err(Refusal::SettledOtherwise),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn withdraw(
+        &self,
+        executor: Service,
+        reason: &str,
+        moment: Moment,
+    ) -> Result<Applied, Refusal> {
+        self.only(executor)?;
+        match &self.state {
+            State::Approved { .. } => Ok(self.to(State::Denied {
+                by: Denial::Changed {
+                    reason: reason.to_owned(),
+                },
+                at: moment.now,
+            })),
+            State::Denied {
+                by: Denial::Changed { .. },
+                ..
+            } => Ok(Applied::Unchanged),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn lose(&self, executor: Service, what: &str, moment: Moment) -> Result<Applied, Refusal> {
+        self.only(executor)?;
+        match &self.state {
+            State::Claimed { grounds, .. } => Ok(self.to(State::Orphaned {
+                grounds: grounds.clone(),
+                what: what.to_owned(),
+                at: moment.now,
+            })),
+            State::Orphaned { .. } => Ok(Applied::Unchanged),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn cancel(&self, moment: Moment) -> Result<Applied, Refusal> {
+        match &self.state {
+            State::Pending { .. } | State::Approved { .. } => {
+                Ok(self.to(State::Cancelled { at: moment.now }))
+            }
+            State::Cancelled { .. } => Ok(Applied::Unchanged),
+            state => Err(not_now(state)),
+        }
+    }
+
+    fn tick(&self, moment: Moment) -> Applied {
+        let Some(deadline) = self.state.deadline() else {
+            return Applied::Unchanged;
+        };
+        match &self.state {
+            // A claim is judged by the registry's own uptime: it was deaf while it was down.
+            State::Claimed { grounds, .. }
+                if moment.now >= deadline.max(after(moment.started, limits::CLAIM_SILENCE)) =>
+            {
+                self.to(State::Orphaned {
+                    grounds: grounds.clone(),
+                    what: "its executor has not reported it for 300 s".to_owned(),
+                    at: moment.now,
+                })
+            }
+            State::Pending { votes, .. } if moment.is_past(deadline) => {
+                self.to(if votes.is_empty() {
+                    State::Expired {
+                        approved: false,
+                        at: moment.now,
+                    }
+                } else {
+                    State::Denied {
+                        by: Denial::People {
+                            votes: votes.clone(),
+                        },
+                        at: moment.now,
+                    }
+                })
+            }
+            State::Approved { .. } if moment.is_past(deadline) => self.to(State::Expired {
+                approved: true,
+                at: moment.now,
+            }),
+            _ => Applied::Unchanged,
+        }
+    }
+
+    fn only(&self, executor: Service) -> Result<(), Refusal> {
+        if self.executor == executor {
+            Ok(())
+        } else {
+            Err(Refusal::NotTheExecutor)
+        }
+    }
+}
+
+fn not_now(state: &State) -> Refusal {
+    Refusal::NotNow {
+        state: state.name(),
+    }
+}

@@ -1,0 +1,167 @@
+//! Every tool the system knows, its tier and its executor, as data.
+//!
+//! Source: the reference system's tool catalogue (160 names). A tool that is not here is not harmless:
+//! it is unknown, and unknown is gated.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::service::Service;
+
+mod table;
+
+/// How dangerous a tool is, in the reference system's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Reads inside the house.
+    Read,
+    /// Reads a private source that the operator connected.
+    Safe,
+    /// Writes what can be undone and stays inside the house.
+    Write,
+    /// Needs a person.
+    Danger,
+    /// Needs a person in any mode, under any grant or policy.
+    Always,
+}
+
+/// One row of the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tool {
+    /// The name the model uses.
+    pub name: &'static str,
+    /// How dangerous it is.
+    pub tier: Tier,
+    /// Who alone runs it.
+    pub executor: Service,
+    /// Whether its arguments leave the house: then it is an effect whatever its tier says.
+    pub leaves_house: bool,
+}
+
+impl Tool {
+    /// Looks a tool up by its exact name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        table::TOOLS.iter().find(|tool| tool.name == name)
+    }
+
+    /// Every tool.
+    pub fn all() -> &'static [Self] {
+        &table::TOOLS
+    }
+
+    /// Whether this build has an executor for it.
+    pub fn is_built(&self) -> bool {
+        self.schema().is_some()
+    }
+
+    /// What the model is told about a built tool: its purpose and a JSON Schema of its arguments.
+    pub fn schema(&self) -> Option<Schema> {
+        let (description, parameters) = match self.name {
+            "python_exec" => (
+                "Run a Python 3 snippet in a fresh sandbox without network. The workspace is readable, \
+                 nothing is writable but /tmp. Print what you want to see.",
+                json!({
+                    "code": {"type": "string", "description": "The whole program."},
+                    "timeout": {"type": "integer", "minimum": 1, "maximum": 300,
+                                "description": "Seconds it may run; 30 unless set."},
+                }),
+            ),
+            "file_read" => (
+                "Read a text file of the workspace, by lines or by bytes.",
+                json!({
+                    "path": {"type": "string", "description": "Relative to the workspace."},
+                    "offset": {"type": "integer", "minimum": 0},
+                    "limit": {"type": "integer", "minimum": 1},
+                    "start_line": {"type": "integer", "minimum": 1},
+                    "end_line": {"type": "integer", "minimum": 1},
+                    "encoding": {"type": "string", "enum": ["utf-8"]},
+                }),
+            ),
+            "file_list" => (
+                "List a folder of the workspace.",
+                json!({
+                    "path": {"type": "string", "description": "Relative; the workspace unless set."},
+                    "pattern": {"type": "string", "description": "A glob over names, such as *.csv."},
+                }),
+            ),
+            "file_write" => (
+                "Create or overwrite a text file of the workspace.",
+                json!({
+                    "path": {"type": "string", "description": "Relative to the workspace."},
+                    "content": {"type": "string", "description": "All of the new content."},
+                    "encoding": {"type": "string", "enum": ["utf-8"]},
+                }),
+            ),
+            _ => return None,
+        };
+        let required: &[&str] = match self.name {
+            "python_exec" => &["code"],
+            "file_read" => &["path"],
+            "file_write" => &["path", "content"],
+            _ => &[],
+        };
+        Some(Schema {
+            name: self.name,
+            description,
+            parameters: json!({
+                "type": "object",
+                "properties": parameters,
+                "required": required,
+                "additionalProperties": false,
+            }),
+        })
+    }
+}
+
+/// What a model is told about one tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schema {
+    /// The name it uses.
+    pub name: &'static str,
+    /// What the tool is for.
+    pub description: &'static str,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_table_is_whole() {
+        let mut names: Vec<_> = Tool::all().iter().map(|t| t.name).collect();
+        names.sort_unstable();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(before, names.len());
+        let of = |tier| Tool::all().iter().filter(|t| t.tier == tier).count();
+        // The reference's own counts: 160 rows, 55 danger and 4 always gated.
+        assert_eq!(
+            (
+                before,
+                of(Tier::Read),
+                of(Tier::Write),
+                of(Tier::Safe),
+                of(Tier::Danger),
+                of(Tier::Always)
+            ),
+            (160, 59, 39, 3, 55, 4)
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_exactly_there_is_unknown() {
+        assert!(Tool::find("python_exec").is_some());
+        for near in [
+            "Python_exec",
+            "python_exec ",
+            "python",
+            "mcp__x__read_file",
+            "",
+        ] {
+            assert!(Tool::find(near).is_none(), "{near:?}");
+        }
+    }
+}

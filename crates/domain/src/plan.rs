@@ -1,0 +1,161 @@
+//! A plan: what exactly an executor would do. The executor makes it, the card shows it, the permit is
+//! bound to its digest, and the executor makes it again before it acts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::{Digest, NotCanonical};
+
+/// What exactly an executor would do for one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The tool as the agent named it.
+    pub tool: String,
+    /// The arguments as the agent gave them.
+    pub arguments: serde_json::Value,
+    /// What they come to.
+    pub action: Action,
+}
+
+/// What a plan comes to, with everything resolved that could be read two ways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    /// Runs Python code in a fresh sandbox.
+    RunPython {
+        /// The whole code.
+        code: String,
+        /// How long it may run, in milliseconds.
+        timeout_ms: u64,
+        /// Where it runs.
+        sandbox: Sandbox,
+    },
+    /// Creates or overwrites a file of the workspace.
+    WriteFile {
+        /// The path beneath the workspace, with `/` between names and no `.` or `..`.
+        path: String,
+        /// The digest of the file that would be overwritten; none if there is none.
+        before: Option<Digest>,
+        /// The digest of what would be written.
+        after: Digest,
+        /// How many bytes would be written.
+        bytes: u64,
+        /// The change as a unified diff, whole.
+        diff: String,
+    },
+    /// Reads a text file of the workspace.
+    ReadFile {
+        /// The path beneath the workspace.
+        path: String,
+        /// Which part.
+        window: Window,
+    },
+    /// Lists a folder of the workspace.
+    ListFolder {
+        /// The path beneath the workspace; empty for the workspace itself.
+        path: String,
+        /// A glob over names, if only some are wanted.
+        pattern: Option<String>,
+    },
+}
+
+/// Which part of a file is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Window {
+    /// Bytes from `offset`, at most `limit`.
+    Bytes {
+        /// The first byte, counted from 0.
+        offset: u64,
+        /// At most this many bytes.
+        limit: u64,
+    },
+    /// Lines `first` to `last`, both included, counted from 1.
+    Lines {
+        /// The first line.
+        first: u64,
+        /// The last line.
+        last: u64,
+    },
+}
+
+/// The sandbox that a plan names. What is on the card is what runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// The tier's plain name: `native`, `docker`, `kubernetes`, `e2b` or `local`.
+    pub tier: String,
+    /// What enforces it, such as `bubblewrap` or `runsc`.
+    pub runtime: String,
+    /// What this boundary does not stop, in one line.
+    pub limit: String,
+    /// Which limits hold and by what, in words, such as `memory 512 MiB (cgroup v2)`.
+    pub enforcement: Vec<String>,
+    /// Which network it has; `none` unless a card says otherwise.
+    pub network: String,
+    /// How it sees the workspace: `read-only` or `none`.
+    pub workspace: String,
+}
+
+impl Plan {
+    /// The digest that a permit is bound to.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a plan that canonical JSON cannot hold.
+    pub fn digest(&self) -> Result<Digest, NotCanonical> {
+        Digest::of(self)
+    }
+
+    /// The tier that would run this, if it runs code.
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        match &self.action {
+            Action::RunPython { sandbox, .. } => Some(sandbox),
+            Action::WriteFile { .. } | Action::ReadFile { .. } | Action::ListFolder { .. } => None,
+        }
+    }
+
+    /// One sentence in plain words for the head of the card.
+    pub fn headline(&self) -> String {
+        match &self.action {
+            Action::RunPython { code, sandbox, .. } => format!(
+                "Run {} of Python {} with{} network, workspace {}.",
+                count(code.lines().count().max(1), "line"),
+                match sandbox.tier.as_str() {
+                    "native" => "in a fresh jail on this machine",
+                    "docker" => "in a fresh container",
+                    "kubernetes" => "in a fresh pod",
+                    "e2b" => "in a fresh virtual machine",
+                    _ => "on this machine, without isolation,",
+                },
+                if sandbox.network == "none" { "out" } else { "" },
+                sandbox.workspace,
+            ),
+            Action::WriteFile {
+                path,
+                before,
+                bytes,
+                ..
+            } => format!(
+                "{} the file {path} ({}).",
+                if before.is_some() {
+                    "Overwrite"
+                } else {
+                    "Create"
+                },
+                count(usize::try_from(*bytes).unwrap_or(usize::MAX), "byte"),
+            ),
+            Action::ReadFile { path, .. } => format!("Read the file {path}."),
+            Action::ListFolder { path, .. } if path.is_empty() => "List the workspace.".to_owned(),
+            Action::ListFolder { path, .. } => format!("List the folder {path}."),
+        }
+    }
+}
+
+fn count(n: usize, thing: &str) -> String {
+    if n == 1 {
+        format!("1 {thing}")
+    } else {
+        format!("{n} {thing}s")
+    }
+}

@@ -1,0 +1,48 @@
+//! A turn: what follows one message of a person.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a turn stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TurnState {
+    /// Written; no agent has taken it up.
+    Open,
+    /// The agent works on it.
+    Running,
+    /// It waits for a person.
+    Parked,
+    /// It ended with a reply.
+    Done,
+    /// It ended with an error that the thread shows.
+    Failed,
+    /// A person ended it.
+    Aborted,
+}
+
+impl TurnState {
+    /// Whether calls may still be filed in it.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Open | Self::Running | Self::Parked)
+    }
+
+    /// The word in storage, answers and pages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Running => "running",
+            Self::Parked => "parked",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+impl fmt::Display for TurnState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
