@@ -1,1 +1,8 @@
-//! kazma-edge.
+//! axum glue for every HTTP surface of Kazma: problem documents, and extractors whose refusals say
+//! which field is wrong and what would be right.
+
+mod error;
+mod extract;
+
+pub use error::{ApiError, fallback, method_not_allowed, not_found};
+pub use extract::{Json, Path, Query};
