@@ -1,6 +1,6 @@
 //! The agent's way to a model: through the gateway, which alone knows host, path and key.
 //!
-//! `POST /v1/model/chat` answers with one JSON object a line ([`Delta`]). The shapes follow the OpenAI
+//! `POST /v1/model/chat` answers with one JSON object a line ([`Delta`]). The shapes follow the `OpenAI`
 //! chat completion API, which is what the gateway speaks to the outside.
 
 use kazma_domain::{ThreadId, TurnId};
