@@ -1,1 +1,16 @@
-//! kazma-store.
+//! State on disk: the only crate that speaks SQL.
+//!
+//! **Invariant:** services see [`Database`], [`Tx`] and the repositories; no type of the database
+//! driver leaves this crate.
+
+pub mod database;
+pub mod error;
+mod ground;
+mod migrate;
+mod row;
+mod writer;
+
+pub use database::{Database, Options};
+pub use error::StoreError;
+pub use migrate::Migration;
+pub use writer::Tx;

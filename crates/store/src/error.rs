@@ -1,0 +1,116 @@
+//! What can go wrong with a database.
+
+use camino::Utf8PathBuf;
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process works on the file.
+    #[error("another process uses {path}: stop it first, or give this one another data folder")]
+    Locked {
+        /// The lock file.
+        path: Utf8PathBuf,
+    },
+    /// File locks and syncs cannot be relied on there.
+    #[error(
+        "{path} lies on a network file system ({kind}), where locks and syncs cannot be relied on: \
+         move the data folder to a local disk"
+    )]
+    NetworkFileSystem {
+        /// The folder.
+        path: Utf8PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The file was written by a newer version of Kazma.
+    #[error("the database has version {found}, this build knows {known}: use the newer build")]
+    Newer {
+        /// The version of the file.
+        found: i64,
+        /// The newest version that this build knows.
+        known: i64,
+    },
+    /// A migration that was applied is not the one of this build.
+    #[error("migration {version} was applied with another content than this build has")]
+    MigrationChanged {
+        /// Its number.
+        version: i64,
+    },
+    /// A file could not be opened, made or locked.
+    #[error("cannot use {path}")]
+    Io {
+        /// The file or folder.
+        path: Utf8PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A statement failed.
+    #[error("the database refused a statement")]
+    Sql(#[source] SqlError),
+    /// A transaction could not be made durable. The process ends.
+    #[error("a transaction could not be made durable")]
+    Commit(#[source] SqlError),
+    /// A row does not decode, or two rows contradict each other.
+    #[error("{table} {id} is inconsistent")]
+    Inconsistent {
+        /// The table.
+        table: &'static str,
+        /// Which row.
+        id: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The row changed since it was read. Read again and decide again.
+    #[error("{table} {id} has changed since it was read")]
+    Stale {
+        /// The table.
+        table: &'static str,
+        /// Which row.
+        id: String,
+    },
+    /// The whole transaction was lost with a request beside this one; nothing of it was kept.
+    #[error("the transaction was rolled back as a whole; nothing was kept")]
+    RolledBack,
+    /// The request's code panicked; nothing of it was kept.
+    #[error("the request failed inside; nothing was kept")]
+    Panicked,
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+}
+
+/// What the database driver said.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct SqlError(#[from] sqlx::Error);
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(SqlError(error))
+    }
+}
+
+impl StoreError {
+    /// A row of `table` that is not as it must be.
+    pub fn inconsistent(
+        table: &'static str,
+        id: impl std::fmt::Display,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Inconsistent {
+            table,
+            id: id.to_string(),
+            source: source.into(),
+        }
+    }
+
+    /// Whether a row with this key is already there.
+    pub fn is_taken(&self) -> bool {
+        match self {
+            Self::Sql(SqlError(sqlx::Error::Database(error))) => error.is_unique_violation(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Between columns and the domain: times as microseconds, ids as bytes, structures as JSON.
+
+use jiff::Timestamp;
+use kazma_domain::{Digest, Id, id::Kind};
+use serde::{Serialize, de::DeserializeOwned};
+use sqlx::{Row as _, sqlite::SqliteRow};
+use uuid::Uuid;
+
+use crate::StoreError;
+
+/// A row of one table, read column by column; what does not decode names table and row.
+#[derive(Debug)]
+pub(crate) struct Reader<'r> {
+    row: &'r SqliteRow,
+    table: &'static str,
+    id: String,
+}
+
+impl<'r> Reader<'r> {
+    /// Reads `row` of `table`; `id` names the row in errors.
+    pub(crate) fn new(row: &'r SqliteRow, table: &'static str, id: impl ToString) -> Self {
+        Self {
+            row,
+            table,
+            id: id.to_string(),
+        }
+    }
+
+    /// The error that this row is.
+    pub(crate) fn wrong(
+        &self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> StoreError {
+        StoreError::inconsistent(self.table, &self.id, source)
+    }
+
+    /// A column as the driver decodes it.
+    pub(crate) fn get<T>(&self, column: &str) -> Result<T, StoreError>
+    where
+        T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+    {
+        self.row.try_get(column).map_err(|error| self.wrong(error))
+    }
+
+    /// An id.
+    pub(crate) fn id<K: Kind>(&self, column: &str) -> Result<Id<K>, StoreError> {
+        self.get::<Uuid>(column).map(Id::from_uuid)
+    }
+
+    /// An id that may be missing.
+    pub(crate) fn id_option<K: Kind>(&self, column: &str) -> Result<Option<Id<K>>, StoreError> {
+        Ok(self.get::<Option<Uuid>>(column)?.map(Id::from_uuid))
+    }
+
+    /// A time.
+    pub(crate) fn time(&self, column: &str) -> Result<Timestamp, StoreError> {
+        Timestamp::from_microsecond(self.get(column)?).map_err(|error| self.wrong(error))
+    }
+
+    /// A number that is never negative.
+    pub(crate) fn count<T: TryFrom<i64>>(&self, column: &str) -> Result<T, StoreError> {
+        T::try_from(self.get::<i64>(column)?)
+            .map_err(|_| self.wrong(format!("{column} is out of range")))
+    }
+
+    /// A structure.
+    pub(crate) fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
+        serde_json::from_str(&self.get::<String>(column)?).map_err(|error| self.wrong(error))
+    }
+
+    /// A word of a closed set.
+    pub(crate) fn word<T: std::str::FromStr>(&self, column: &str) -> Result<T, StoreError>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        self.get::<String>(column)?
+            .parse()
+            .map_err(|error: T::Err| self.wrong(error))
+    }
+
+    /// A digest, stored as its 32 bytes.
+    pub(crate) fn digest(&self, column: &str) -> Result<Digest, StoreError> {
+        let bytes: Vec<u8> = self.get(column)?;
+        <[u8; 32]>::try_from(bytes.as_slice())
+            .map(Digest::from_bytes)
+            .map_err(|_| self.wrong(format!("{column} is not 32 bytes long")))
+    }
+}
+
+/// A time as it is stored.
+pub(crate) fn micros(at: Timestamp) -> i64 {
+    at.as_microsecond()
+}
+
+/// A structure as it is stored.
+pub(crate) fn json<T: Serialize>(
+    table: &'static str,
+    id: impl std::fmt::Display,
+    value: &T,
+) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::inconsistent(table, id, error))
+}
