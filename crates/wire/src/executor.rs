@@ -53,7 +53,9 @@ pub struct Filed {
     pub permit: Option<SignedPermit>,
 }
 
-/// `GET /v1/work`: a call that its executor may run now.
+/// `GET /v1/work`: a call that its executor may run now. Its permit is collected by
+/// `POST /v1/calls/{id}/permit` (an empty object), answered with a
+/// [`SignedPermit`]; each collection mints one, and one alone can be redeemed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Work {
     /// The call; its state is `approved`.
