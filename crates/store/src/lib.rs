@@ -3,8 +3,10 @@
 //! **Invariant:** services see [`Database`], [`Tx`] and the repositories; no type of the database
 //! driver leaves this crate.
 
+pub mod agent;
 pub mod database;
 pub mod error;
+pub mod gateway;
 mod ground;
 mod migrate;
 mod row;
