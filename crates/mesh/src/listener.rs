@@ -1,0 +1,141 @@
+//! The listening side: TLS handshakes beside the accept loop, and the peer's name on every request.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
+use kazma_domain::Service;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, mpsc},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Identity, MeshError, Peer};
+
+/// Handshakes at once; more wait in the kernel's queue.
+const HANDSHAKES: usize = 128;
+/// How long a handshake may take.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Serves `app` over mutual TLS until `stop`, then finishes what runs.
+///
+/// # Errors
+///
+/// Says why the listener or TLS could not be set up.
+pub async fn serve(
+    listener: std::net::TcpListener,
+    identity: Arc<Identity>,
+    app: Router,
+    stop: CancellationToken,
+) -> Result<(), MeshError> {
+    listener.set_nonblocking(true).map_err(MeshError::Listen)?;
+    let listener = TcpListener::from_std(listener).map_err(MeshError::Listen)?;
+    let acceptor = TlsAcceptor::from(Arc::new(identity.server()?));
+    let (ready, incoming) = mpsc::channel(HANDSHAKES);
+    let accepting = tokio::spawn(accept(listener, acceptor, ready, stop.clone()));
+    let app = app
+        .fallback(kazma_edge::fallback)
+        .method_not_allowed_fallback(kazma_edge::method_not_allowed)
+        .into_make_service_with_connect_info::<Peer>();
+    let served = axum::serve(MeshListener { incoming }, app)
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+        .map_err(MeshError::Listen);
+    accepting.abort();
+    served
+}
+
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    ready: mpsc::Sender<(TlsStream<TcpStream>, Peer)>,
+    stop: CancellationToken,
+) {
+    let slots = Arc::new(Semaphore::new(HANDSHAKES));
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else {
+            return;
+        };
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Mostly: no file descriptors left. They come back when connections end.
+                tracing::warn!(error = error.to_string(), "accept failed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (acceptor, ready) = (acceptor.clone(), ready.clone());
+        tokio::spawn(async move {
+            let _slot = slot;
+            let _ = stream.set_nodelay(true);
+            match tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let peer = Peer {
+                        service: peer_service(&stream),
+                    };
+                    let _ = ready.send((stream, peer)).await;
+                }
+                Ok(Err(error)) => tracing::debug!(error = error.to_string(), "handshake failed"),
+                Err(_) => tracing::debug!("handshake took too long"),
+            }
+        });
+    }
+}
+
+/// The service in the certificate that the handshake verified.
+fn peer_service(stream: &TlsStream<TcpStream>) -> Option<Service> {
+    let leaf = stream.get_ref().1.peer_certificates()?.first()?;
+    let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
+    let names = certificate.subject_alternative_name().ok()??;
+    let mut uris = names
+        .value
+        .general_names
+        .iter()
+        .filter_map(|name| match name {
+            x509_parser::extensions::GeneralName::URI(uri) => Some(*uri),
+            _ => None,
+        });
+    // SPIFFE X.509-SVID, section 2: exactly one URI.
+    let (first, second) = (uris.next()?, uris.next());
+    if second.is_some() {
+        None
+    } else {
+        Service::from_spiffe(first)
+    }
+}
+
+struct MeshListener {
+    incoming: mpsc::Receiver<(TlsStream<TcpStream>, Peer)>,
+}
+
+impl Listener for MeshListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = Peer;
+
+    async fn accept(&mut self) -> (Self::Io, Peer) {
+        match self.incoming.recv().await {
+            Some(ready) => ready,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Peer> {
+        Ok(Peer { service: None })
+    }
+}
+
+impl Connected<IncomingStream<'_, MeshListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, MeshListener>) -> Self {
+        *stream.remote_addr()
+    }
+}
