@@ -1,14 +1,14 @@
 //! Extractors whose refusals name the field.
 
 use axum::{
-    body::Bytes,
+    body::{Body, Bytes},
     extract::{
         FromRequest, FromRequestParts, Request, path::ErrorKind, rejection::BytesRejection,
         rejection::PathRejection,
     },
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, HeaderValue, header, request::Parts};
 use kazma_wire::Problem;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -133,19 +133,35 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         axum::extract::Query::<T>::try_from_uri(&parts.uri)
             .map(|q| Self(q.0))
-            .map_err(|rejection| {
-                let text = rejection.body_text();
-                let message = text
-                    .rsplit_once("query string: ")
-                    .map_or(text.as_str(), |(_, m)| m);
-                match message.split_once(": ") {
-                    Some((path, cause)) if !path.contains(' ') => {
-                        field_problem("query", path, cause)
-                    }
-                    _ => field_problem("query", ".", message),
-                }
-            })
+            .map_err(|rejection| pair_problem("query", "query string: ", &rejection.body_text()))
     }
+}
+
+/// What a refused list of pairs (a query, a form) says; `start` is what axum writes before the cause.
+fn pair_problem(whole: &str, start: &str, text: &str) -> ApiError {
+    let message = text.rsplit_once(start).map_or(text, |(_, m)| m);
+    match message.split_once(": ") {
+        Some((path, cause)) if !path.contains(' ') => field_problem(whole, path, cause),
+        _ => field_problem(whole, ".", message),
+    }
+}
+
+/// Reads the fields of a form (`application/x-www-form-urlencoded`) that was received whole.
+///
+/// # Errors
+///
+/// Names the field that is wrong.
+pub async fn parse_form<T: DeserializeOwned>(bytes: Bytes) -> Result<T, ApiError> {
+    let mut request = Request::new(Body::from(bytes));
+    *request.method_mut() = http::Method::POST;
+    request.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/x-www-form-urlencoded"),
+    );
+    axum::extract::Form::<T>::from_request(request, &())
+        .await
+        .map(|form| form.0)
+        .map_err(|rejection| pair_problem("body", "form body: ", &rejection.body_text()))
 }
 
 /// The parameters of a path.
@@ -180,7 +196,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, body::Body, routing::post};
+    use axum::{Router, routing::post};
     use http_body_util::BodyExt;
     use serde::Deserialize;
     use tower::ServiceExt;
@@ -249,6 +265,23 @@ mod tests {
         }
         assert_eq!(answer("text/plain", "{}").await.0, 415);
         assert_eq!(answer(json, &" ".repeat(300)).await.0, 413);
+    }
+
+    #[tokio::test]
+    async fn a_refused_form_names_the_field() {
+        for (form, field) in [
+            ("limit=x", "limit"),
+            ("", "limit"),
+            ("limit=1&far=2", "far"),
+        ] {
+            let refused = parse_form::<Limit>(Bytes::from(form)).await.unwrap_err();
+            assert_eq!(
+                (refused.0.status, refused.0.field.as_deref()),
+                (422, Some(field)),
+                "{form}"
+            );
+        }
+        assert!(parse_form::<Limit>(Bytes::from("limit=1")).await.is_ok());
     }
 
     #[tokio::test]

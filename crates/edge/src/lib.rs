@@ -5,4 +5,4 @@ mod error;
 mod extract;
 
 pub use error::{ApiError, fallback, method_not_allowed, not_found};
-pub use extract::{Json, Path, Query};
+pub use extract::{Json, Path, Query, parse_form};

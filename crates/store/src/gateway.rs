@@ -3,6 +3,7 @@
 //! Secrets arrive here as SHA-256 digests; nothing in this database lets anybody sign in.
 
 mod credentials;
+mod cursor;
 mod failures;
 mod persons;
 
@@ -10,6 +11,7 @@ pub use credentials::{
     Holder, Session, Token, add_link, add_session, add_token, by_session, by_token, end_session,
     end_token, sessions_of, sweep, take_link, tokens_of,
 };
+pub use cursor::{cursor, move_cursor};
 pub use failures::{Failures, add_failure, failures_since, forget_failures};
 pub use persons::{Person, add_person, electorate, operator, person, persons, remove_person};
 

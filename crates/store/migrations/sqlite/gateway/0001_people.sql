@@ -48,3 +48,10 @@ CREATE TABLE failures (
     at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX failures_by_time ON failures (at);
+
+-- How far the registry's events were told to those who look.
+CREATE TABLE cursor (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    seq INTEGER NOT NULL
+) STRICT;
+INSERT INTO cursor (one, seq) VALUES (1, 0);
