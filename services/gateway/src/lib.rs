@@ -1,1 +1,4 @@
 //! kazma-gateway.
+
+pub mod model;
+pub mod pages;

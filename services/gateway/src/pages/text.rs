@@ -1,0 +1,77 @@
+//! Untrusted text as HTML text.
+
+use std::fmt::Write as _;
+
+use askama::filters::Safe;
+
+use super::visible::{Span, visible};
+
+/// Escapes `text` for element content and quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&#38;"),
+            '<' => out.push_str("&#60;"),
+            '>' => out.push_str("&#62;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// `text` escaped, with a chip for each character that would not be seen.
+pub fn shown_html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for span in visible(text) {
+        match &span {
+            Span::Plain(text) => out.push_str(&escape(text)),
+            Span::Hidden(_) => {
+                let code = span.code().unwrap_or_default();
+                let _ = write!(
+                    out,
+                    "<span class=\"hid\" title=\"A character that does not show itself\">{code}</span>"
+                );
+            }
+        }
+    }
+    out
+}
+
+/// [`shown_html`] for templates.
+pub fn shown(text: &str) -> Safe<String> {
+    Safe(shown_html(text))
+}
+
+/// A span of time as a person reads it: `4:32`, `23 h 59 min`, `2 days`.
+pub fn span(seconds: u64) -> String {
+    let (minutes, rest) = (seconds / 60, seconds % 60);
+    match minutes {
+        0..60 => format!("{minutes}:{rest:02}"),
+        60..2880 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} days", minutes / 1440),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_become_chips_and_markup_stays_text() {
+        assert_eq!(
+            shown_html("<a>\u{200B}\"'&"),
+            "&#60;a&#62;<span class=\"hid\" title=\"A character that does not show itself\">U+200B</span>&#34;&#39;&#38;"
+        );
+    }
+
+    #[test]
+    fn times_are_short() {
+        assert_eq!(
+            [5, 272, 86_340, 200_000].map(span),
+            ["0:05", "4:32", "23 h 59 min", "2 days"]
+        );
+    }
+}
