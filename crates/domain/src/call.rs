@@ -23,6 +23,8 @@ use crate::{
 };
 
 mod apply;
+#[cfg(test)]
+mod tests;
 
 /// One proposed call of one tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -330,7 +332,7 @@ impl State {
         }
     }
 
-    /// The moment from which [`Event::Tick`] changes it, the grace after a start aside.
+    /// When silence changes it, the grace after a start aside. [`State::due`] has it included.
     pub fn deadline(&self) -> Option<Timestamp> {
         match self {
             Self::Pending { expires_at, .. } => Some(*expires_at),
@@ -338,6 +340,28 @@ impl State {
             Self::Claimed { reported_at, .. } => Some(after(*reported_at, limits::CLAIM_SILENCE)),
             _ => None,
         }
+    }
+
+    /// The moment from which [`Event::Tick`] changes it, for a registry that started at `started`.
+    pub fn due(&self, started: Timestamp) -> Option<Timestamp> {
+        let grace = match self {
+            // A claim is judged by the registry's own uptime: it was deaf while it was down.
+            Self::Claimed { .. } => limits::CLAIM_SILENCE,
+            _ => limits::GRACE_AFTER_START,
+        };
+        Some(self.deadline()?.max(after(started, grace)))
+    }
+
+    /// Whether `by` said `decision` and that is part of what settled it.
+    pub(crate) fn has_vote(&self, by: PersonId, decision: Decision) -> bool {
+        let votes = match self {
+            Self::Denied {
+                by: Denial::People { votes },
+                ..
+            } => votes.as_slice(),
+            _ => self.settling_vote().map_or(&[][..], std::slice::from_ref),
+        };
+        votes.iter().any(|vote| repeats(vote, by, decision))
     }
 
     /// The vote that settled it, if a person did.

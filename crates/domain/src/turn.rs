@@ -1,6 +1,6 @@
 //! A turn: what follows one message of a person.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,16 @@ pub enum TurnState {
 }
 
 impl TurnState {
+    /// Every state.
+    pub const ALL: [Self; 6] = [
+        Self::Open,
+        Self::Running,
+        Self::Parked,
+        Self::Done,
+        Self::Failed,
+        Self::Aborted,
+    ];
+
     /// Whether calls may still be filed in it.
     pub const fn is_live(self) -> bool {
         matches!(self, Self::Open | Self::Running | Self::Parked)
@@ -44,5 +54,21 @@ impl TurnState {
 impl fmt::Display for TurnState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// The text names no state of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a turn state")]
+pub struct UnknownTurnState;
+
+impl FromStr for TurnState {
+    type Err = UnknownTurnState;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTurnState> {
+        Self::ALL
+            .into_iter()
+            .find(|state| state.name() == name)
+            .ok_or(UnknownTurnState)
     }
 }

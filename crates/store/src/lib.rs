@@ -9,6 +9,7 @@ pub mod error;
 pub mod gateway;
 mod ground;
 mod migrate;
+pub mod registry;
 mod row;
 mod writer;
 

@@ -63,8 +63,10 @@ impl Call {
             votes,
         } = &self.state
         else {
+            if self.state.has_vote(vote.by, vote.decision) {
+                return Ok(Applied::Unchanged);
+            }
             return match self.state.settling_vote() {
-                Some(first) if repeats(first, vote.by, vote.decision) => Ok(Applied::Unchanged),
                 Some(first) => Err(Refusal::Decided { by: first.clone() }),
                 None => Err(not_now(&self.state)),
             };
@@ -252,40 +254,40 @@ impl Call {
     }
 
     fn tick(&self, moment: Moment) -> Applied {
-        let Some(deadline) = self.state.deadline() else {
+        if !self
+            .state
+            .due(moment.started)
+            .is_some_and(|due| moment.now >= due)
+        {
             return Applied::Unchanged;
-        };
+        }
         match &self.state {
-            // A claim is judged by the registry's own uptime: it was deaf while it was down.
-            State::Claimed { grounds, .. }
-                if moment.now >= deadline.max(after(moment.started, limits::CLAIM_SILENCE)) =>
-            {
-                self.to(State::Orphaned {
-                    grounds: grounds.clone(),
-                    what: "its executor has not reported it for 300 s".to_owned(),
-                    at: moment.now,
-                })
-            }
-            State::Pending { votes, .. } if moment.is_past(deadline) => {
-                self.to(if votes.is_empty() {
-                    State::Expired {
-                        approved: false,
-                        at: moment.now,
-                    }
-                } else {
-                    State::Denied {
-                        by: Denial::People {
-                            votes: votes.clone(),
-                        },
-                        at: moment.now,
-                    }
-                })
-            }
-            State::Approved { .. } if moment.is_past(deadline) => self.to(State::Expired {
+            State::Claimed { grounds, .. } => self.to(State::Orphaned {
+                grounds: grounds.clone(),
+                what: "its executor has not reported it for 300 s".to_owned(),
+                at: moment.now,
+            }),
+            // Silence is a denial, and so is a vote short of the rest: neither ever approves.
+            State::Pending { votes, .. } if !votes.is_empty() => self.to(State::Denied {
+                by: Denial::People {
+                    votes: votes.clone(),
+                },
+                at: moment.now,
+            }),
+            State::Pending { .. } => self.to(State::Expired {
+                approved: false,
+                at: moment.now,
+            }),
+            State::Approved { .. } => self.to(State::Expired {
                 approved: true,
                 at: moment.now,
             }),
-            _ => Applied::Unchanged,
+            State::Settled { .. }
+            | State::Denied { .. }
+            | State::Expired { .. }
+            | State::Cancelled { .. }
+            | State::Superseded { .. }
+            | State::Orphaned { .. } => Applied::Unchanged,
         }
     }
 

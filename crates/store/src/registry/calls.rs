@@ -1,0 +1,282 @@
+//! Calls with their plans and outputs. A change names the version it saw.
+
+use jiff::Timestamp;
+use kazma_domain::{Call, CallId, Digest, GateId, Plan, Service, State, ThreadId, TurnId};
+use kazma_wire::executor::Output;
+use serde_json::Value;
+use sqlx::{Row as _, sqlite::SqliteRow};
+
+use crate::{
+    StoreError, Tx,
+    row::{Reader, json, micros},
+};
+
+/// A call as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRow {
+    /// The call.
+    pub call: Call,
+    /// Its tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// The digest of their canonical form.
+    pub arguments_digest: Digest,
+    /// When it was filed.
+    pub filed_at: Timestamp,
+    /// The event of its last change.
+    pub changed: i64,
+    /// What it returned, once settled.
+    pub output: Option<Output>,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.gate, c.thread, c.turn, c.idx, c.tool, c.arguments, c.arguments_digest,
+                    c.principal, c.executor, c.plan, c.version, c.state, c.body, c.filed_at,
+                    c.changed, o.body AS output
+             FROM calls c LEFT JOIN outputs o ON o.call = c.id ",
+            $rest
+        )
+    };
+}
+
+/// Writes a new call, with its plan if it has one.
+pub async fn insert(tx: &mut Tx, row: &CallRow, plan: Option<&Plan>) -> Result<(), StoreError> {
+    let call = &row.call;
+    sqlx::query(
+        "INSERT INTO calls (id, gate, thread, turn, idx, tool, arguments, arguments_digest,
+                            principal, executor, plan, version, state, body, deadline, filed_at,
+                            changed)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+    )
+    .bind(call.id.uuid())
+    .bind(call.gate.map(GateId::uuid))
+    .bind(call.thread.uuid())
+    .bind(call.turn.uuid())
+    .bind(i64::from(call.index))
+    .bind(&row.tool)
+    .bind(json("calls", call.id, &row.arguments)?)
+    .bind(row.arguments_digest.as_bytes().as_slice())
+    .bind(call.principal.name())
+    .bind(call.executor.name())
+    .bind(call.plan.as_bytes().as_slice())
+    .bind(version(call.id, call.version)?)
+    .bind(call.state.name())
+    .bind(json("calls", call.id, &call.state)?)
+    .bind(call.state.deadline().map(micros))
+    .bind(micros(row.filed_at))
+    .bind(row.changed)
+    .execute(tx.connection())
+    .await?;
+    if let Some(plan) = plan {
+        sqlx::query("INSERT INTO plans (call, body) VALUES ($1, $2)")
+            .bind(call.id.uuid())
+            .bind(json("plans", call.id, plan)?)
+            .execute(tx.connection())
+            .await?;
+    }
+    Ok(())
+}
+
+/// Writes the next version of a call over the one before it. `Stale` if that is not there any more.
+pub async fn update(tx: &mut Tx, next: &Call, changed: i64) -> Result<(), StoreError> {
+    let done = sqlx::query(
+        "UPDATE calls SET version = $1, state = $2, body = $3, deadline = $4, changed = $5
+         WHERE id = $6 AND version = $7",
+    )
+    .bind(version(next.id, next.version)?)
+    .bind(next.state.name())
+    .bind(json("calls", next.id, &next.state)?)
+    .bind(next.state.deadline().map(micros))
+    .bind(changed)
+    .bind(next.id.uuid())
+    .bind(version(next.id, next.version)? - 1)
+    .execute(tx.connection())
+    .await?;
+    if done.rows_affected() == 1 {
+        Ok(())
+    } else {
+        Err(StoreError::Stale {
+            table: "calls",
+            id: next.id.to_string(),
+        })
+    }
+}
+
+/// A call.
+pub async fn find(tx: &mut Tx, id: CallId) -> Result<Option<CallRow>, StoreError> {
+    let row = sqlx::query(select!("WHERE c.id = $1"))
+        .bind(id.uuid())
+        .fetch_optional(tx.connection())
+        .await?;
+    row.map(|row| call(&row)).transpose()
+}
+
+/// The call of a turn with this index.
+pub async fn by_index(
+    tx: &mut Tx,
+    turn: TurnId,
+    index: u32,
+) -> Result<Option<CallRow>, StoreError> {
+    let row = sqlx::query(select!("WHERE c.turn = $1 AND c.idx = $2"))
+        .bind(turn.uuid())
+        .bind(i64::from(index))
+        .fetch_optional(tx.connection())
+        .await?;
+    row.map(|row| call(&row)).transpose()
+}
+
+/// The calls of a turn that changed after `after`, by index.
+pub async fn of_turn(tx: &mut Tx, turn: TurnId, after: i64) -> Result<Vec<CallRow>, StoreError> {
+    all(sqlx::query(select!(
+        "WHERE c.turn = $1 AND c.changed > $2 ORDER BY c.idx"
+    ))
+    .bind(turn.uuid())
+    .bind(after)
+    .fetch_all(tx.connection())
+    .await?)
+}
+
+/// The calls of a thread, oldest first.
+pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<CallRow>, StoreError> {
+    all(
+        sqlx::query(select!("WHERE c.thread = $1 ORDER BY c.filed_at, c.idx"))
+            .bind(thread.uuid())
+            .fetch_all(tx.connection())
+            .await?,
+    )
+}
+
+/// The calls of a gate, by index.
+pub async fn of_gate(tx: &mut Tx, gate: GateId) -> Result<Vec<CallRow>, StoreError> {
+    all(sqlx::query(select!("WHERE c.gate = $1 ORDER BY c.idx"))
+        .bind(gate.uuid())
+        .fetch_all(tx.connection())
+        .await?)
+}
+
+/// The approved calls of an executor that changed after `after`, oldest change first.
+pub async fn approved_for(
+    tx: &mut Tx,
+    executor: Service,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<CallRow>, StoreError> {
+    all(sqlx::query(select!(
+        "WHERE c.executor = $1 AND c.state = 'approved' AND c.changed > $2
+             ORDER BY c.changed LIMIT $3"
+    ))
+    .bind(executor.name())
+    .bind(after)
+    .bind(i64::from(limit))
+    .fetch_all(tx.connection())
+    .await?)
+}
+
+/// The calls that an executor has begun.
+pub async fn claimed_by(tx: &mut Tx, executor: Service) -> Result<Vec<CallRow>, StoreError> {
+    all(sqlx::query(select!(
+        "WHERE c.executor = $1 AND c.state = 'claimed' ORDER BY c.filed_at"
+    ))
+    .bind(executor.name())
+    .fetch_all(tx.connection())
+    .await?)
+}
+
+/// At most `limit` calls in this state whose deadline is not after `until`, the earliest first.
+pub async fn due(
+    tx: &mut Tx,
+    state: &'static str,
+    until: Timestamp,
+    limit: u32,
+) -> Result<Vec<CallRow>, StoreError> {
+    all(sqlx::query(select!(
+        "WHERE c.state = $1 AND c.deadline <= $2 ORDER BY c.deadline LIMIT $3"
+    ))
+    .bind(state)
+    .bind(micros(until))
+    .bind(i64::from(limit))
+    .fetch_all(tx.connection())
+    .await?)
+}
+
+/// The earliest deadline among the calls in this state.
+pub async fn next_deadline(
+    tx: &mut Tx,
+    state: &'static str,
+) -> Result<Option<Timestamp>, StoreError> {
+    let row = sqlx::query(
+        "SELECT deadline FROM calls WHERE state = $1 AND deadline IS NOT NULL
+         ORDER BY deadline LIMIT 1",
+    )
+    .bind(state)
+    .fetch_optional(tx.connection())
+    .await?;
+    row.map(|row| Reader::new(&row, "calls", state).time("deadline"))
+        .transpose()
+}
+
+/// The plan of a call.
+pub async fn plan(tx: &mut Tx, id: CallId) -> Result<Option<Plan>, StoreError> {
+    let row = sqlx::query("SELECT body FROM plans WHERE call = $1")
+        .bind(id.uuid())
+        .fetch_optional(tx.connection())
+        .await?;
+    row.map(|row| Reader::new(&row, "plans", id).json("body"))
+        .transpose()
+}
+
+/// Keeps what a call returned.
+pub async fn keep_output(tx: &mut Tx, id: CallId, output: &Output) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO outputs (call, body) VALUES ($1, $2)")
+        .bind(id.uuid())
+        .bind(json("outputs", id, output)?)
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}
+
+fn version(id: CallId, version: u64) -> Result<i64, StoreError> {
+    i64::try_from(version).map_err(|error| StoreError::inconsistent("calls", id, error))
+}
+
+fn all(rows: Vec<SqliteRow>) -> Result<Vec<CallRow>, StoreError> {
+    rows.iter().map(call).collect()
+}
+
+fn call(row: &SqliteRow) -> Result<CallRow, StoreError> {
+    let id: CallId = Reader::new(row, "calls", "?").id("id")?;
+    let output: Option<String> = row.try_get("output")?;
+    let row = Reader::new(row, "calls", id);
+    let state: State = row.json("body")?;
+    let word: String = row.get("state")?;
+    if state.name() != word {
+        return Err(row.wrong(format!("the word says {word}, the state {}", state.name())));
+    }
+    let output = output
+        .map(|text| serde_json::from_str(&text))
+        .transpose()
+        .map_err(|error| row.wrong(error))?;
+    Ok(CallRow {
+        call: Call {
+            id,
+            gate: row.id_option("gate")?,
+            thread: row.id("thread")?,
+            turn: row.id("turn")?,
+            index: row.count("idx")?,
+            principal: row.word("principal")?,
+            executor: row.word("executor")?,
+            plan: row.digest("plan")?,
+            version: row.count("version")?,
+            state,
+        },
+        tool: row.get("tool")?,
+        arguments: row.json("arguments")?,
+        arguments_digest: row.digest("arguments_digest")?,
+        filed_at: row.time("filed_at")?,
+        changed: row.get("changed")?,
+        output,
+    })
+}

@@ -1,0 +1,154 @@
+//! Gates: the questions, each a card over one or several equal calls.
+
+use jiff::Timestamp;
+use kazma_domain::{Digest, GateId, ThreadId, TurnId, card::Card};
+
+use crate::{
+    StoreError, Tx,
+    row::{Reader, json, micros},
+};
+
+/// A gate as it is stored. Where it stands is where its calls stand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateRow {
+    /// Which.
+    pub id: GateId,
+    /// In which thread.
+    pub thread: ThreadId,
+    /// In which turn.
+    pub turn: TurnId,
+    /// The card as it was shown last.
+    pub card: Card,
+    /// Its digest.
+    pub digest: Digest,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+}
+
+/// Writes a new gate.
+pub async fn insert(tx: &mut Tx, gate: &GateRow) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO gates (id, thread, turn, card, digest, count, asked_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(gate.id.uuid())
+    .bind(gate.thread.uuid())
+    .bind(gate.turn.uuid())
+    .bind(json("gates", gate.id, &gate.card)?)
+    .bind(gate.digest.as_bytes().as_slice())
+    .bind(i64::from(gate.card.count))
+    .bind(micros(gate.asked_at))
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// Puts another card in the place of the one with the digest `seen`. `Stale` if it is another by now.
+pub async fn recard(tx: &mut Tx, gate: &GateRow, seen: &Digest) -> Result<(), StoreError> {
+    let done = sqlx::query(
+        "UPDATE gates SET card = $1, digest = $2, count = $3 WHERE id = $4 AND digest = $5",
+    )
+    .bind(json("gates", gate.id, &gate.card)?)
+    .bind(gate.digest.as_bytes().as_slice())
+    .bind(i64::from(gate.card.count))
+    .bind(gate.id.uuid())
+    .bind(seen.as_bytes().as_slice())
+    .execute(tx.connection())
+    .await?;
+    if done.rows_affected() == 1 {
+        Ok(())
+    } else {
+        Err(StoreError::Stale {
+            table: "gates",
+            id: gate.id.to_string(),
+        })
+    }
+}
+
+/// A gate.
+pub async fn find(tx: &mut Tx, id: GateId) -> Result<Option<GateRow>, StoreError> {
+    let row =
+        sqlx::query("SELECT id, thread, turn, card, digest, asked_at FROM gates WHERE id = $1")
+            .bind(id.uuid())
+            .fetch_optional(tx.connection())
+            .await?;
+    row.map(|row| gate(&row)).transpose()
+}
+
+/// The gates of a thread, oldest first.
+pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<GateRow>, StoreError> {
+    sqlx::query(
+        "SELECT id, thread, turn, card, digest, asked_at FROM gates
+         WHERE thread = $1 ORDER BY asked_at, id",
+    )
+    .bind(thread.uuid())
+    .fetch_all(tx.connection())
+    .await?
+    .iter()
+    .map(gate)
+    .collect()
+}
+
+/// Which gates are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    All,
+    /// Those that wait.
+    Pending,
+    /// Those that no longer wait.
+    Settled,
+}
+
+/// At most `limit` gates, newest first.
+pub async fn list(tx: &mut Tx, which: Which, limit: u32) -> Result<Vec<GateRow>, StoreError> {
+    let statement = match which {
+        Which::All => {
+            "SELECT id, thread, turn, card, digest, asked_at FROM gates
+             ORDER BY asked_at DESC, id DESC LIMIT $1"
+        }
+        Which::Pending => {
+            "SELECT id, thread, turn, card, digest, asked_at FROM gates
+             WHERE id IN (SELECT gate FROM calls
+                          WHERE state = 'pending' AND gate IS NOT NULL)
+             ORDER BY asked_at DESC, id DESC LIMIT $1"
+        }
+        Which::Settled => {
+            "SELECT id, thread, turn, card, digest, asked_at FROM gates
+             WHERE id NOT IN (SELECT gate FROM calls
+                              WHERE state = 'pending' AND gate IS NOT NULL)
+             ORDER BY asked_at DESC, id DESC LIMIT $1"
+        }
+    };
+    sqlx::query(statement)
+        .bind(i64::from(limit))
+        .fetch_all(tx.connection())
+        .await?
+        .iter()
+        .map(gate)
+        .collect()
+}
+
+/// How many gates of a thread wait.
+pub async fn pending_in(tx: &mut Tx, thread: ThreadId) -> Result<u32, StoreError> {
+    let row = sqlx::query(
+        "SELECT COUNT(DISTINCT gate) AS n FROM calls WHERE thread = $1 AND state = 'pending'",
+    )
+    .bind(thread.uuid())
+    .fetch_one(tx.connection())
+    .await?;
+    Reader::new(&row, "calls", thread).count("n")
+}
+
+fn gate(row: &sqlx::sqlite::SqliteRow) -> Result<GateRow, StoreError> {
+    let id = Reader::new(row, "gates", "?").id("id")?;
+    let row = Reader::new(row, "gates", id);
+    Ok(GateRow {
+        id,
+        thread: row.id("thread")?,
+        turn: row.id("turn")?,
+        card: row.json("card")?,
+        digest: row.digest("digest")?,
+        asked_at: row.time("asked_at")?,
+    })
+}

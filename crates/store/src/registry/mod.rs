@@ -1,0 +1,19 @@
+//! What the gate registry keeps. Functions take a [`crate::Tx`]; the service composes them.
+
+pub mod audit;
+pub mod calls;
+pub mod events;
+pub mod gates;
+pub mod mesh;
+pub mod meta;
+pub mod permits;
+pub mod threads;
+
+use crate::Migration;
+
+/// The schema of the registry.
+pub static MIGRATIONS: [Migration; 1] = [Migration {
+    version: 1,
+    name: "begin",
+    sql: include_str!("../../migrations/sqlite/registry/0001_begin.sql"),
+}];

@@ -1,0 +1,353 @@
+//! Threads, their turns and their ledger.
+
+use jiff::Timestamp;
+use kazma_domain::{Digest, MessageId, PersonId, ThreadId, TurnId, TurnState};
+use kazma_wire::{
+    agent::{Entry, EntryKind, LiveTurn},
+    gateway::ThreadSummary,
+    view::TurnView,
+};
+use sqlx::Row as _;
+
+use crate::{
+    StoreError, Tx,
+    row::{Reader, json, micros},
+};
+
+/// Characters of a thread's title.
+const TITLE: usize = 120;
+
+/// A turn as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnRow {
+    /// Which.
+    pub id: TurnId,
+    /// In which thread.
+    pub thread: ThreadId,
+    /// Where it stands.
+    pub state: TurnState,
+}
+
+/// Begins a thread.
+pub async fn insert(
+    tx: &mut Tx,
+    id: ThreadId,
+    by: PersonId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO threads (id, created_at, created_by, changed_at) VALUES ($1, $2, $3, $2)",
+    )
+    .bind(id.uuid())
+    .bind(micros(at))
+    .bind(by.uuid())
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// When a thread began; none if there is no such thread.
+pub async fn created_at(tx: &mut Tx, id: ThreadId) -> Result<Option<Timestamp>, StoreError> {
+    let row = sqlx::query("SELECT created_at FROM threads WHERE id = $1")
+        .bind(id.uuid())
+        .fetch_optional(tx.connection())
+        .await?;
+    row.map(|row| Reader::new(&row, "threads", id).time("created_at"))
+        .transpose()
+}
+
+/// Notes that something happened in a thread.
+pub async fn touch(tx: &mut Tx, id: ThreadId, at: Timestamp) -> Result<(), StoreError> {
+    sqlx::query("UPDATE threads SET changed_at = $1 WHERE id = $2 AND changed_at < $1")
+        .bind(micros(at))
+        .bind(id.uuid())
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}
+
+/// Gives a thread that has none yet its title.
+pub async fn entitle(tx: &mut Tx, id: ThreadId, text: &str) -> Result<(), StoreError> {
+    let title: String = text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(TITLE)
+        .collect();
+    sqlx::query("UPDATE threads SET title = $1 WHERE id = $2 AND title = ''")
+        .bind(title)
+        .bind(id.uuid())
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}
+
+/// At most `limit` threads, the last changed first.
+pub async fn summaries(tx: &mut Tx, limit: u32) -> Result<Vec<ThreadSummary>, StoreError> {
+    sqlx::query(
+        "SELECT t.id, t.title, t.created_at, t.changed_at,
+                (SELECT COUNT(DISTINCT c.gate) FROM calls c
+                 WHERE c.thread = t.id AND c.state = 'pending') AS pending
+         FROM threads t ORDER BY t.changed_at DESC, t.id DESC LIMIT $1",
+    )
+    .bind(i64::from(limit))
+    .fetch_all(tx.connection())
+    .await?
+    .iter()
+    .map(|row| {
+        let row = Reader::new(row, "threads", "summary");
+        Ok(ThreadSummary {
+            thread: row.id("id")?,
+            title: row.get("title")?,
+            created_at: row.time("created_at")?,
+            changed_at: row.time("changed_at")?,
+            pending: row.count("pending")?,
+        })
+    })
+    .collect()
+}
+
+/// Opens a turn. Its message is written next, by [`append`] and [`set_message`].
+pub async fn open_turn(
+    tx: &mut Tx,
+    id: TurnId,
+    thread: ThreadId,
+    at: Timestamp,
+    changed: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO turns (id, thread, state, opened_at, message, changed)
+         VALUES ($1, $2, 'open', $3, 0, $4)",
+    )
+    .bind(id.uuid())
+    .bind(thread.uuid())
+    .bind(micros(at))
+    .bind(changed)
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// Says where the message of a turn stands in the ledger.
+pub async fn set_message(tx: &mut Tx, turn: TurnId, seq: i64) -> Result<(), StoreError> {
+    sqlx::query("UPDATE turns SET message = $1 WHERE id = $2")
+        .bind(seq)
+        .bind(turn.uuid())
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}
+
+/// A turn.
+pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError> {
+    let row = sqlx::query("SELECT thread, state FROM turns WHERE id = $1")
+        .bind(id.uuid())
+        .fetch_optional(tx.connection())
+        .await?;
+    row.map(|row| {
+        let row = Reader::new(&row, "turns", id);
+        Ok(TurnRow {
+            id,
+            thread: row.id("thread")?,
+            state: row.word("state")?,
+        })
+    })
+    .transpose()
+}
+
+/// Moves a turn from the state it was seen in. `Stale` if it is in another by now.
+pub async fn move_turn(
+    tx: &mut Tx,
+    seen: &TurnRow,
+    to: TurnState,
+    changed: i64,
+) -> Result<(), StoreError> {
+    let done =
+        sqlx::query("UPDATE turns SET state = $1, changed = $2 WHERE id = $3 AND state = $4")
+            .bind(to.name())
+            .bind(changed)
+            .bind(seen.id.uuid())
+            .bind(seen.state.name())
+            .execute(tx.connection())
+            .await?;
+    if done.rows_affected() == 1 {
+        Ok(())
+    } else {
+        Err(StoreError::Stale {
+            table: "turns",
+            id: seen.id.to_string(),
+        })
+    }
+}
+
+/// The live turns that changed after `after`, oldest first, and the last change among them.
+pub async fn live_turns(tx: &mut Tx, after: i64) -> Result<(Vec<LiveTurn>, i64), StoreError> {
+    let rows = sqlx::query(
+        "SELECT id, thread, state, message, changed FROM turns
+         WHERE state IN ('open', 'running', 'parked') AND changed > $1 ORDER BY message",
+    )
+    .bind(after)
+    .fetch_all(tx.connection())
+    .await?;
+    let mut seq = after;
+    let mut turns = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let row = Reader::new(row, "turns", "live");
+        seq = seq.max(row.get("changed")?);
+        turns.push(LiveTurn {
+            turn: row.id("id")?,
+            thread: row.id("thread")?,
+            state: row.word("state")?,
+            seq: row.get("message")?,
+        });
+    }
+    Ok((turns, seq))
+}
+
+/// The turns of a thread, oldest first.
+pub async fn turns(tx: &mut Tx, thread: ThreadId) -> Result<Vec<TurnView>, StoreError> {
+    sqlx::query("SELECT id, state, opened_at FROM turns WHERE thread = $1 ORDER BY message")
+        .bind(thread.uuid())
+        .fetch_all(tx.connection())
+        .await?
+        .iter()
+        .map(|row| {
+            let row = Reader::new(row, "turns", thread);
+            Ok(TurnView {
+                turn: row.id("id")?,
+                state: row.word("state")?,
+                opened_at: row.time("opened_at")?,
+            })
+        })
+        .collect()
+}
+
+/// Writes an entry of the ledger and returns its place.
+pub async fn append(
+    tx: &mut Tx,
+    id: MessageId,
+    thread: ThreadId,
+    turn: TurnId,
+    at: Timestamp,
+    kind: &EntryKind,
+) -> Result<i64, StoreError> {
+    let word = match kind {
+        EntryKind::Message { .. } => "message",
+        EntryKind::Result { .. } => "result",
+        EntryKind::Reply { .. } => "reply",
+    };
+    let row = sqlx::query(
+        "INSERT INTO entries (id, thread, turn, at, kind, body) VALUES ($1, $2, $3, $4, $5, $6)
+         RETURNING seq",
+    )
+    .bind(id.uuid())
+    .bind(thread.uuid())
+    .bind(turn.uuid())
+    .bind(micros(at))
+    .bind(word)
+    .bind(json("entries", id, kind)?)
+    .fetch_one(tx.connection())
+    .await?;
+    Ok(row.try_get(0)?)
+}
+
+/// At most `limit` entries of a thread after `after`, oldest first.
+pub async fn entries(
+    tx: &mut Tx,
+    thread: ThreadId,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<Entry>, StoreError> {
+    sqlx::query(
+        "SELECT id, seq, turn, at, body FROM entries
+         WHERE thread = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+    )
+    .bind(thread.uuid())
+    .bind(after)
+    .bind(i64::from(limit))
+    .fetch_all(tx.connection())
+    .await?
+    .iter()
+    .map(|row| entry(row))
+    .collect()
+}
+
+/// The last `limit` entries of a thread, newest first.
+pub async fn newest_entries(
+    tx: &mut Tx,
+    thread: ThreadId,
+    limit: u32,
+) -> Result<Vec<Entry>, StoreError> {
+    sqlx::query(
+        "SELECT id, seq, turn, at, body FROM entries WHERE thread = $1 ORDER BY seq DESC LIMIT $2",
+    )
+    .bind(thread.uuid())
+    .bind(i64::from(limit))
+    .fetch_all(tx.connection())
+    .await?
+    .iter()
+    .map(|row| entry(row))
+    .collect()
+}
+
+/// The agent's last words of a turn, if it has spoken.
+pub async fn reply(tx: &mut Tx, turn: TurnId) -> Result<Option<Entry>, StoreError> {
+    let row = sqlx::query(
+        "SELECT e.id, e.seq, e.turn, e.at, e.body FROM entries e JOIN turns t ON t.id = e.turn
+         WHERE e.turn = $1 AND e.thread = t.thread AND e.kind = 'reply'
+         ORDER BY e.seq DESC LIMIT 1",
+    )
+    .bind(turn.uuid())
+    .fetch_optional(tx.connection())
+    .await?;
+    row.map(|row| entry(&row)).transpose()
+}
+
+fn entry(row: &sqlx::sqlite::SqliteRow) -> Result<Entry, StoreError> {
+    let seq: i64 = row.try_get("seq")?;
+    let row = Reader::new(row, "entries", seq);
+    Ok(Entry {
+        id: row.id("id")?,
+        seq,
+        turn: row.id("turn")?,
+        at: row.time("at")?,
+        kind: row.json("body")?,
+    })
+}
+
+/// The turn that a key of this thread opened, with the digest of its text.
+pub async fn by_key(
+    tx: &mut Tx,
+    thread: ThreadId,
+    key: &str,
+) -> Result<Option<(TurnId, Digest)>, StoreError> {
+    let row = sqlx::query("SELECT turn, digest FROM message_keys WHERE thread = $1 AND key = $2")
+        .bind(thread.uuid())
+        .bind(key)
+        .fetch_optional(tx.connection())
+        .await?;
+    row.map(|row| {
+        let row = Reader::new(&row, "message_keys", key);
+        Ok((row.id("turn")?, row.digest("digest")?))
+    })
+    .transpose()
+}
+
+/// Keeps the key under which a turn was opened.
+pub async fn keep_key(
+    tx: &mut Tx,
+    thread: ThreadId,
+    key: &str,
+    text: &Digest,
+    turn: TurnId,
+) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO message_keys (thread, key, digest, turn) VALUES ($1, $2, $3, $4)")
+        .bind(thread.uuid())
+        .bind(key)
+        .bind(text.as_bytes().as_slice())
+        .bind(turn.uuid())
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}
