@@ -1,4 +1,4 @@
-//! What the agent asks of the registry.
+//! What the agent asks of the registry. Where no answer is named, it is empty (204).
 
 use jiff::Timestamp;
 use kazma_domain::{Call, MessageId, ThreadId, TurnId, TurnState};
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::executor::Output;
 
-/// `GET /v1/turns`: a live turn (open, running or parked).
+/// `GET /v1/turns`: a live turn (open, running or parked). Long-polled: a turn appears again whenever
+/// its state changes, also by the agent's own doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveTurn {
     /// Which.
@@ -20,7 +21,8 @@ pub struct LiveTurn {
     pub seq: i64,
 }
 
-/// `GET /v1/threads/{id}/ledger`: one entry, oldest first.
+/// `GET /v1/threads/{id}/ledger`: one entry, oldest first. Polled by `seq`, a bounded page at a time:
+/// ask again with the answer's `seq` until nothing comes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Which.
@@ -85,6 +87,7 @@ pub struct FinishRequest {
 }
 
 /// `POST /v1/calls/unroutable`: a call of a tool that no executor has. Always denied, always recorded.
+/// Answered with [`crate::executor::Filed`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnroutableRequest {

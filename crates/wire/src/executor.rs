@@ -1,4 +1,4 @@
-//! What executors ask of the registry.
+//! What executors ask of the registry. Where no answer is named, it is empty (204).
 
 use kazma_domain::{
     AttemptId, Call, CallId, Outcome, PermitId, Plan, Service, ThreadId, TurnId,

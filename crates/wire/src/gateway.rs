@@ -1,4 +1,5 @@
-//! What the gateway asks of the registry on behalf of a signed-in person.
+//! What the gateway asks of the registry on behalf of a signed-in person. Where no answer is named, it
+//! is empty (204).
 
 use jiff::Timestamp;
 use kazma_domain::{Actor, Decision, Digest, Surface, ThreadId, TurnId};
