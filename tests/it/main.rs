@@ -1,0 +1,5 @@
+//! The tests of the whole.
+
+#![cfg(test)]
+
+mod architecture;
