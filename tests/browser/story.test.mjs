@@ -1,0 +1,151 @@
+// The story: a person approves one exact call, and exactly that call runs.
+
+import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
+import { after, before, test } from "node:test";
+
+import { Stack, browser, signedIn } from "./stack.mjs";
+
+const code = "print(sum(range(10)))";
+const pictures = process.env.KAZMA_TEST_PICTURES;
+let chromium;
+let stack;
+
+before(async () => {
+  chromium = await browser();
+  stack = await Stack.start();
+  if (pictures) await mkdir(pictures, { recursive: true });
+});
+
+after(async () => {
+  await chromium?.close();
+  await stack?.end();
+});
+
+async function picture(page, name) {
+  if (pictures) await page.screenshot({ path: `${pictures}/${name}.png` });
+}
+
+async function say(page, text) {
+  await page.fill("#text", text);
+  await page.click("button.primary:has-text('Send')");
+}
+
+const waiting = (page) => page.locator("article.card[data-state=waiting]:visible");
+
+test("approve: the whole code is on the card, and 45 comes back", async () => {
+  const page = await signedIn(chromium, stack.login_url);
+  await say(page, `run python: ${code}`);
+  const card = waiting(page).first();
+  await card.waitFor();
+  assert.match(await card.innerText(), /print\(sum\(range\(10\)\)\)/);
+  assert.match(await card.innerText(), /native/);
+  await picture(page, "card-light");
+  await card.locator("[data-approve]").click();
+  await page.locator(".message.agent .body:has-text('45')").first().waitFor();
+  await page.locator("article.card[data-state=ran]").first().waitFor({ state: "attached" });
+  await picture(page, "ran-light");
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+});
+
+test("deny: nothing runs, the agent says so and goes on", async () => {
+  const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
+  const page = await signedIn(chromium, link, { colorScheme: "dark" });
+  await say(page, "run python: open('/tmp/x','w').write('no')");
+  const card = waiting(page).first();
+  await card.waitFor();
+  await picture(page, "card-dark");
+  await card.locator("button.deny").first().click();
+  await page.locator(".message.agent .body:has-text('denied')").first().waitFor();
+  await say(page, "hello again");
+  await page.locator(".message.agent").nth(1).waitFor();
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+});
+
+test("two tabs agree, and the later answer hears who was first", async () => {
+  const first = await signedIn(chromium, (await stack.api("POST", "/api/auth/links", {})).body.login_url);
+  const link = await stack.command("users", "add", "Petra", "--role", "approver");
+  const second = await signedIn(chromium, link);
+  await say(first, "run python: print(6*7)");
+  await waiting(first).first().waitFor();
+  await second.goto(`${stack.url}/approvals`);
+  const theirs = waiting(second).first();
+  await theirs.waitFor();
+  const gate = await theirs.getAttribute("data-gate");
+  const digest = await theirs.locator("input[name=args_digest]").first().inputValue();
+  await waiting(first).first().locator("[data-approve]").click();
+  // The other tab hears of it by itself.
+  await second.locator(`article.card[data-gate="${gate}"]:not([data-state=waiting])`).waitFor({ timeout: 3000 });
+  const late = await second.evaluate(
+    async ([gate, digest]) => {
+      const csrf = document.querySelector("input[name=csrf]")?.value
+        ?? document.querySelector("meta[name=csrf]")?.content ?? "";
+      const answer = await fetch(`/api/gates/${gate}/decision`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-csrf-token": csrf },
+        body: JSON.stringify({ decision: "approve", args_digest: digest }),
+      });
+      return { status: answer.status, body: await answer.json() };
+    },
+    [gate, digest],
+  );
+  assert.equal(late.status, 409, JSON.stringify(late));
+  assert.equal(late.body.decision, "approve");
+  assert.equal(late.body.decided_by, "operator");
+  await first.context().close();
+  await second.context().close();
+});
+
+test("a card survives a stop of everything, and runs once after it", async () => {
+  const created = await stack.api("POST", "/api/threads", {});
+  const thread = created.body.thread_id;
+  await stack.api("POST", `/api/threads/${thread}/messages`, { text: "run python: print(2**20)" });
+  let gate;
+  while (!gate) {
+    const gates = (await stack.api("GET", "/api/gates?state=pending")).body.gates;
+    gate = gates.find((one) => one.thread_id === thread);
+  }
+  await stack.down();
+  await stack.up();
+  const page = await signedIn(chromium, stack.login_url, { javaScriptEnabled: true });
+  await page.goto(`${stack.url}/approvals`);
+  const card = page.locator(`article.card[data-gate="${gate.gate_id}"]:visible`).first();
+  await card.waitFor();
+  await picture(page, "inbox");
+  await card.locator("[data-approve]").click();
+  await page.goto(`${stack.url}/threads/${thread}`);
+  await page.locator(".message.agent .body:has-text('1048576')").first().waitFor();
+  const view = (await stack.api("GET", `/api/threads/${thread}`)).body;
+  assert.equal(view.turns.at(-1).state, "done");
+  assert.equal(view.messages.filter((one) => one.role === "tool").length, 1);
+  await page.context().close();
+});
+
+test("without scripts: sign in, ask, approve, read", async () => {
+  const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
+  const context = await chromium.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.goto(`${stack.url}/login`);
+  await page.fill("#secret", new URL(link).hash.replace("#token=", ""));
+  await page.click("button:has-text('Sign in')");
+  await say(page, "run python: print(7*11)");
+  await page.waitForURL(/\/threads\//);
+  // No scripts, no live page: a person reloads.
+  while ((await waiting(page).count()) === 0) await page.reload();
+  await waiting(page).first().locator("[data-approve]").click();
+  while ((await page.locator(".message.agent .body:has-text('77')").count()) === 0) await page.reload();
+  await context.close();
+});
+
+test("on a phone and from right to left nothing is cut off", async () => {
+  const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
+  const page = await signedIn(chromium, link, { viewport: { width: 390, height: 844 } });
+  await say(page, "run python: print('سلام')\nprint('x' * 200)");
+  await waiting(page).first().waitFor();
+  await picture(page, "card-phone");
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+  assert.equal(wide, false);
+  await page.context().close();
+});
