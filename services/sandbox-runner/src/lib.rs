@@ -1,1 +1,4 @@
 //! kazma-sandbox-runner.
+
+pub mod api;
+pub mod egress;

@@ -1,0 +1,213 @@
+//! The runner's api process: it plans calls, and runs the ones that were permitted.
+//!
+//! ```text
+//! agent ── POST /v1/plans ──▶ plan ── POST /v1/calls ──▶ registry
+//! registry ◀── GET /v1/work ── executor: permit, check, plan again, redeem, act, settle
+//! ```
+//!
+//! **Invariants:** nothing acts without a [`permit::Redeemed`], which only a redeemed permit becomes; what
+//! acts is what was planned again just before, on descriptors that stay open; a call runs at most once.
+
+mod arguments;
+mod begun;
+mod code;
+mod execute;
+mod live;
+mod mesh_registry;
+mod outcome;
+pub mod permit;
+mod planner;
+mod recovery;
+mod registry;
+mod retry;
+mod routes;
+#[cfg(test)]
+mod tests;
+mod work;
+mod workspace;
+
+use std::{net::TcpListener, sync::Arc};
+
+use axum::Router;
+use camino::Utf8PathBuf;
+use kazma_domain::{Clock, Entropy};
+use kazma_mesh::{Identity, MeshError};
+use kazma_runtime::Lifecycle;
+use kazma_signing::VerifyingKey;
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use code::{
+    CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Stream, Trouble,
+};
+pub use mesh_registry::MeshRegistry;
+pub use registry::{Asked, Registry, RegistryError};
+pub use workspace::{Bounds, OpenError, Pattern, Refused, RelPath, Workspace};
+
+pub(crate) use routes::health;
+
+use begun::Begun;
+use execute::Executor;
+use planner::Planner;
+
+/// Settings of the api process.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The folder whose files tools may touch. Setting `KAZMA_WORKSPACE`.
+    pub workspace: Utf8PathBuf,
+    /// How large things of the workspace may be.
+    pub bounds: Bounds,
+    /// The longest program, in bytes.
+    pub code_bytes: usize,
+    /// Bytes of each stream of a run that its result may hold.
+    pub output_cap: usize,
+    /// Runs of code at the same time.
+    pub code_slots: usize,
+    /// Calls of file tools at the same time.
+    pub file_slots: usize,
+}
+
+impl Options {
+    /// The defaults, for a workspace.
+    pub fn new(workspace: Utf8PathBuf) -> Self {
+        Self {
+            workspace,
+            bounds: Bounds::default(),
+            code_bytes: 128 * 1024,
+            output_cap: 32_000,
+            code_slots: 8,
+            file_slots: 16,
+        }
+    }
+}
+
+/// What the api process stands on.
+#[derive(Debug)]
+pub struct Deps {
+    /// Who this process is in the mesh: `runner-api`.
+    pub identity: Arc<Identity>,
+    /// Where it listens.
+    pub listener: TcpListener,
+    /// The gate registry.
+    pub registry: Arc<dyn Registry>,
+    /// The registry's key for permits.
+    pub permit_key: VerifyingKey,
+    /// What runs code.
+    pub code: Arc<dyn CodeRunner>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for ids.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// Why the api process ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The workspace cannot be used.
+    #[error("the workspace cannot be used")]
+    Workspace(#[from] OpenError),
+    /// The mesh cannot be joined or served.
+    #[error("the mesh cannot be served")]
+    Mesh(#[from] MeshError),
+}
+
+/// Runs the api process until it is asked to end.
+///
+/// # Errors
+///
+/// Says why it cannot begin, or ended early.
+pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result<(), Error> {
+    let Deps {
+        identity,
+        listener,
+        registry,
+        permit_key,
+        code,
+        clock,
+        entropy,
+    } = deps;
+    let seams = Seams {
+        registry,
+        permit_key,
+        code,
+        clock,
+        entropy,
+    };
+    let executor = executor(&options, seams, lifecycle.hard())?;
+    let stop = lifecycle.soft().child_token();
+    let http = async {
+        let app = routes::routes(executor.clone());
+        let served = kazma_mesh::serve(listener, identity, app, stop.clone()).await;
+        stop.cancel();
+        served
+    };
+    let (served, ()) = tokio::join!(http, run(&executor, &stop));
+    executor.tasks.close();
+    let hard = lifecycle.hard();
+    tokio::select! {
+        () = executor.tasks.wait() => {}
+        () = hard.cancelled() => {}
+    }
+    Ok(served?)
+}
+
+/// What the executor does beside answering: the past first, then work, and reports throughout.
+async fn run(executor: &Executor, stop: &CancellationToken) {
+    let work = async {
+        // Asked for before any new work is taken, so that nothing of this process is among them.
+        if let Some(claims) = executor.old_claims(stop.clone()).await {
+            let past = executor.clone();
+            executor
+                .tasks
+                .spawn(async move { past.recover(claims).await });
+            executor.fetch_work(stop.clone()).await;
+        }
+    };
+    tokio::join!(work, executor.report_claims(stop.clone()));
+}
+
+/// What the executor asks and stands on, without the mesh.
+#[derive(Debug)]
+pub struct Seams {
+    /// The gate registry.
+    pub registry: Arc<dyn Registry>,
+    /// The registry's key for permits.
+    pub permit_key: VerifyingKey,
+    /// What runs code.
+    pub code: Arc<dyn CodeRunner>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for ids.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// The routes alone, without listener and work loop. The caller's identity must be in the request as
+/// `ConnectInfo<Peer>`.
+///
+/// # Errors
+///
+/// Says why the workspace cannot be used.
+pub fn router(options: &Options, seams: Seams, hard: CancellationToken) -> Result<Router, Error> {
+    Ok(routes::routes(executor(options, seams, hard)?))
+}
+
+fn executor(options: &Options, seams: Seams, hard: CancellationToken) -> Result<Executor, Error> {
+    let workspace = Workspace::open(&options.workspace, options.bounds)?;
+    Ok(Executor {
+        registry: seams.registry,
+        planner: Planner {
+            workspace,
+            code: seams.code,
+            code_bytes: options.code_bytes,
+        },
+        key: seams.permit_key,
+        clock: seams.clock,
+        entropy: seams.entropy,
+        output_cap: options.output_cap,
+        code_slots: Arc::new(Semaphore::new(options.code_slots)),
+        file_slots: Arc::new(Semaphore::new(options.file_slots)),
+        begun: Begun::default(),
+        tasks: TaskTracker::new(),
+        hard,
+    })
+}

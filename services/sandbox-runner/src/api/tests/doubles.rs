@@ -1,0 +1,533 @@
+//! A registry and a code runner that do what a test says.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, future::BoxFuture, stream, stream::BoxStream};
+use jiff::{SignedDuration, Timestamp};
+use kazma_domain::{
+    AttemptId, Call, CallId, Clock, Digest, Entropy, Grounds, PermitId, Plan, Service, State,
+    ThreadId, TurnId,
+    clock::after,
+    permit::{PermitClaims, SignedPermit},
+    plan::Sandbox,
+};
+use kazma_signing::SigningKey;
+use kazma_wire::{
+    Problem,
+    executor::{
+        Claim, FileRequest, Filed, LoseRequest, OutputRequest, Proposal, RedeemRequest, Redeemed,
+        ReportRequest, SettleRequest, WithdrawRequest, Work,
+    },
+    poll::{Poll, Polled},
+};
+use tokio::sync::Notify;
+
+use crate::api::{
+    Asked, CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Registry,
+    RegistryError, Stream, Trouble, permit,
+};
+
+/// A clock that stands still.
+#[derive(Debug)]
+pub(super) struct Still(pub(super) Timestamp);
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+/// Counts, so that ids differ.
+#[derive(Debug, Default)]
+pub(super) struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let next = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        for (slot, byte) in bytes.iter_mut().rev().zip(next.iter().rev()) {
+            *slot = *byte;
+        }
+    }
+}
+
+pub(super) fn noon() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn lost<T>() -> Result<T, RegistryError> {
+    Err(RegistryError::Lost("scripted".into()))
+}
+
+fn refuse<T>(status: u16, kind: &str) -> Result<T, RegistryError> {
+    Err(RegistryError::Refused(Box::new(Problem::new(
+        status, kind, "scripted",
+    ))))
+}
+
+/// What goes wrong with a permit that the registry hands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    OtherCall,
+    OtherPlan,
+    OtherAudience,
+    OtherThread,
+    Expired,
+    Forged,
+    Tampered,
+}
+
+/// A registry that knows calls, hands out permits, and claims each call once.
+#[derive(Debug)]
+pub(super) struct Scripted {
+    pub(super) key: SigningKey,
+    pub(super) entropy: Counting,
+    pub(super) inner: Mutex<Inner>,
+    pub(super) changed: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) calls: HashMap<CallId, (Call, Plan)>,
+    pub(super) work: Vec<Work>,
+    pub(super) faults: VecDeque<Fault>,
+    /// Answers to the next redeems that are lost after the registry did its part.
+    pub(super) lose_redeems: usize,
+    /// The next redeems are refused with this kind.
+    pub(super) refuse_redeems: VecDeque<&'static str>,
+    pub(super) lose_settles: usize,
+    /// A filed plan is approved at once and its permit comes with the answer.
+    pub(super) approve_at_once: bool,
+    pub(super) hold_output: bool,
+    /// Everything that was asked, in order.
+    pub(super) log: Vec<&'static str>,
+    pub(super) filed: Vec<FileRequest>,
+    pub(super) attempts: Vec<AttemptId>,
+    pub(super) output: String,
+    pub(super) settled: Vec<(CallId, SettleRequest)>,
+    pub(super) withdrawn: Vec<(CallId, String)>,
+    pub(super) lost: Vec<(CallId, String)>,
+    pub(super) reported: Vec<Vec<CallId>>,
+}
+
+impl Scripted {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            key: SigningKey::generate().unwrap(),
+            entropy: Counting::default(),
+            inner: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    pub(super) fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
+        let result = look(&mut self.inner.lock().unwrap());
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// Waits until `look` sees something.
+    pub(super) async fn until<T>(&self, mut look: impl FnMut(&mut Inner) -> Option<T>) -> T {
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                if let Some(seen) = look(&mut self.inner.lock().unwrap()) {
+                    return seen;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(600), wait)
+            .await
+            .expect("it never happened")
+    }
+
+    /// An approved call of this plan, ready to be collected.
+    pub(super) fn approve(&self, plan: &Plan) -> Call {
+        let call = self.call(plan);
+        self.with(|inner| {
+            inner.calls.insert(call.id, (call.clone(), plan.clone()));
+            inner.work.push(Work {
+                call: call.clone(),
+                plan: plan.clone(),
+            });
+        });
+        call
+    }
+
+    /// A call that an earlier process had begun.
+    pub(super) fn claimed(&self, plan: &Plan) -> Call {
+        let mut call = self.call(plan);
+        self.claim(
+            &mut call,
+            PermitId::new(noon(), &self.entropy),
+            AttemptId::new(noon(), &self.entropy),
+        );
+        self.with(|inner| inner.calls.insert(call.id, (call.clone(), plan.clone())));
+        call
+    }
+
+    fn call(&self, plan: &Plan) -> Call {
+        Call {
+            id: CallId::new(noon(), &self.entropy),
+            gate: None,
+            thread: ThreadId::new(noon(), &self.entropy),
+            turn: TurnId::new(noon(), &self.entropy),
+            index: 0,
+            principal: Service::Agent,
+            executor: Service::RunnerApi,
+            plan: plan.digest().unwrap(),
+            version: 1,
+            state: State::Approved {
+                grounds: grounds(),
+                use_before: after(noon(), SignedDuration::from_hours(24)),
+            },
+        }
+    }
+
+    fn claim(&self, call: &mut Call, permit: PermitId, attempt: AttemptId) {
+        call.state = State::Claimed {
+            grounds: grounds(),
+            permit,
+            attempt,
+            at: noon(),
+            reported_at: noon(),
+        };
+    }
+
+    fn permit(&self, call: &Call, fault: Fault) -> SignedPermit {
+        let other = Digest::of_bytes(b"other");
+        let claims = PermitClaims {
+            permit: PermitId::new(noon(), &self.entropy),
+            call: if fault == Fault::OtherCall {
+                CallId::new(noon(), &self.entropy)
+            } else {
+                call.id
+            },
+            plan: if fault == Fault::OtherPlan {
+                other
+            } else {
+                call.plan
+            },
+            thread: if fault == Fault::OtherThread {
+                ThreadId::new(noon(), &self.entropy)
+            } else {
+                call.thread
+            },
+            principal: call.principal,
+            audience: if fault == Fault::OtherAudience {
+                Service::Gateway
+            } else {
+                call.executor
+            },
+            grounds: grounds(),
+            policy: 1,
+            epoch: 1,
+            expires_at: after(
+                noon(),
+                SignedDuration::from_secs(if fault == Fault::Expired { 0 } else { 60 }),
+            ),
+        };
+        if fault == Fault::Forged {
+            return SigningKey::generate().unwrap().permit(claims).unwrap();
+        }
+        let mut permit = self.key.permit(claims).unwrap();
+        if fault == Fault::Tampered {
+            permit.claims.expires_at = after(noon(), SignedDuration::from_hours(1));
+        }
+        permit
+    }
+}
+
+pub(super) fn grounds() -> Grounds {
+    Grounds::Rule {
+        rule: "scripted".to_owned(),
+    }
+}
+
+impl Registry for Scripted {
+    fn file<'a>(&'a self, request: &'a FileRequest) -> Asked<'a, Filed> {
+        Box::pin(async move {
+            let plan = match &request.proposal {
+                Proposal::Plan(plan) => (**plan).clone(),
+                Proposal::Refuse { .. } => Plan {
+                    tool: request.tool.clone(),
+                    arguments: request.arguments.clone(),
+                    action: kazma_domain::Action::ListFolder {
+                        path: String::new(),
+                        pattern: None,
+                    },
+                },
+            };
+            let call = self.call(&plan);
+            let permit = self.with(|inner| {
+                inner.filed.push(request.clone());
+                inner.calls.insert(call.id, (call.clone(), plan));
+                inner.approve_at_once
+            });
+            let permit = permit.then(|| self.permit(&call, Fault::None));
+            Ok(Filed {
+                call,
+                tool: request.tool.clone(),
+                permit,
+            })
+        })
+    }
+
+    fn work(&self, poll: Poll) -> Asked<'_, Polled<Work>> {
+        Box::pin(async move {
+            let after = usize::try_from(poll.after).unwrap();
+            self.until(|inner| {
+                let items = inner.work.get(after..)?.to_vec();
+                let seq = i64::try_from(inner.work.len()).unwrap();
+                (!items.is_empty()).then_some(Ok(Polled { items, seq }))
+            })
+            .await
+        })
+    }
+
+    fn collect(&self, call: CallId) -> Asked<'_, SignedPermit> {
+        Box::pin(async move {
+            let (known, fault) = self.with(|inner| {
+                inner.log.push("collect");
+                let fault = inner.faults.pop_front().unwrap_or(Fault::None);
+                (inner.calls.get(&call).cloned(), fault)
+            });
+            match known {
+                Some((call, _)) if matches!(call.state, State::Approved { .. }) => {
+                    Ok(self.permit(&call, fault))
+                }
+                _ => refuse(409, "call-not-approved"),
+            }
+        })
+    }
+
+    fn redeem<'a>(&'a self, request: &'a RedeemRequest) -> Asked<'a, Redeemed> {
+        Box::pin(async move {
+            self.with(|inner| {
+                inner.log.push("redeem");
+                inner.attempts.push(request.attempt);
+                if let Some(kind) = inner.refuse_redeems.pop_front() {
+                    return refuse(409, kind);
+                }
+                let claims = &request.permit.claims;
+                let Some((call, _)) = inner.calls.get_mut(&claims.call) else {
+                    return refuse(404, "not-found");
+                };
+                match &call.state {
+                    State::Approved { .. } => self.claim(call, claims.permit, request.attempt),
+                    State::Claimed { attempt, .. } if *attempt == request.attempt => {}
+                    _ => return refuse(409, "permit-redeemed"),
+                }
+                let call = call.clone();
+                if inner.lose_redeems > 0 {
+                    inner.lose_redeems -= 1;
+                    return lost();
+                }
+                Ok(Redeemed {
+                    call,
+                    permit: claims.permit,
+                })
+            })
+        })
+    }
+
+    fn output<'a>(&'a self, _: CallId, request: &'a OutputRequest) -> Asked<'a, ()> {
+        Box::pin(async move {
+            if self.with(|inner| inner.hold_output) {
+                std::future::pending::<()>().await;
+            }
+            self.with(|inner| {
+                request
+                    .chunks
+                    .iter()
+                    .for_each(|c| inner.output.push_str(&c.text))
+            });
+            Ok(())
+        })
+    }
+
+    fn settle<'a>(&'a self, call: CallId, request: &'a SettleRequest) -> Asked<'a, ()> {
+        Box::pin(async move {
+            self.with(|inner| {
+                inner.log.push("settle");
+                inner.settled.push((call, request.clone()));
+                if inner.lose_settles > 0 {
+                    inner.lose_settles -= 1;
+                    return lost();
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn withdraw<'a>(&'a self, call: CallId, request: &'a WithdrawRequest) -> Asked<'a, ()> {
+        Box::pin(async move {
+            self.with(|inner| inner.withdrawn.push((call, request.reason.clone())));
+            Ok(())
+        })
+    }
+
+    fn lose<'a>(&'a self, call: CallId, request: &'a LoseRequest) -> Asked<'a, ()> {
+        Box::pin(async move {
+            self.with(|inner| inner.lost.push((call, request.what.clone())));
+            Ok(())
+        })
+    }
+
+    fn claims(&self) -> Asked<'_, Vec<Claim>> {
+        Box::pin(async move {
+            Ok(self.with(|inner| {
+                let begun = inner
+                    .calls
+                    .values()
+                    .filter(|(c, _)| matches!(c.state, State::Claimed { .. }));
+                begun
+                    .map(|(call, plan)| Claim {
+                        call: call.clone(),
+                        plan: plan.clone(),
+                    })
+                    .collect()
+            }))
+        })
+    }
+
+    fn report<'a>(&'a self, request: &'a ReportRequest) -> Asked<'a, ()> {
+        Box::pin(async move {
+            self.with(|inner| inner.reported.push(request.calls.clone()));
+            Ok(())
+        })
+    }
+}
+
+/// A code runner that notes what it is told to run, and answers as a test says.
+#[derive(Debug)]
+pub(super) struct Python {
+    pub(super) inner: Mutex<PythonInner>,
+}
+
+#[derive(Debug)]
+pub(super) struct PythonInner {
+    pub(super) ran: Vec<CodeSpec>,
+    pub(super) cancelled: Vec<CallId>,
+    pub(super) how: Option<How>,
+    pub(super) print: Vec<(Stream, &'static [u8])>,
+    pub(super) status: CodeStatus,
+    pub(super) unreachable: bool,
+    /// Runs wait for this before they end.
+    pub(super) gate: Option<Arc<Notify>>,
+}
+
+impl Python {
+    pub(super) fn new() -> Arc<Self> {
+        let sandbox = Sandbox {
+            tier: "native".into(),
+            runtime: "bubblewrap".into(),
+            limit: "shares the kernel".into(),
+            enforcement: vec!["memory 512 MiB (cgroup v2)".into()],
+            network: "none".into(),
+            workspace: "read-only".into(),
+        };
+        Arc::new(Self {
+            inner: Mutex::new(PythonInner {
+                ran: Vec::new(),
+                cancelled: Vec::new(),
+                how: Some(How::Exit { code: 0 }),
+                print: vec![(Stream::Stdout, b"45\n")],
+                status: CodeStatus {
+                    sandbox,
+                    trouble: None,
+                    pool: 2,
+                },
+                unreachable: false,
+                gate: None,
+            }),
+        })
+    }
+
+    pub(super) fn with<T>(&self, look: impl FnOnce(&mut PythonInner) -> T) -> T {
+        look(&mut self.inner.lock().unwrap())
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.with(|inner| inner.ran.len())
+    }
+
+    pub(super) fn trouble(&self, reason: &str) {
+        self.with(|inner| {
+            inner.status.trouble = Some(Trouble {
+                reason: reason.into(),
+                fix: "Install it.".into(),
+            });
+        });
+    }
+}
+
+impl CodeRunner for Python {
+    fn status(&self) -> BoxFuture<'_, Result<CodeStatus, CodeError>> {
+        Box::pin(async move {
+            self.with(|inner| {
+                if inner.unreachable {
+                    return Err(CodeError::Unreachable("scripted".into()));
+                }
+                Ok(inner.status.clone())
+            })
+        })
+    }
+
+    fn run(
+        &self,
+        _: permit::Redeemed,
+        code: CodeSpec,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, CodeEvent>, CodeError>> {
+        Box::pin(async move {
+            let (print, how, gate) = self.with(|inner| {
+                inner.ran.push(code);
+                (inner.print.clone(), inner.how.clone(), inner.gate.clone())
+            });
+            let of = |which| {
+                print
+                    .iter()
+                    .filter(|(s, _)| *s == which)
+                    .map(|(_, b)| b.len() as u64)
+                    .sum()
+            };
+            let (stdout_bytes, stderr_bytes) = (of(Stream::Stdout), of(Stream::Stderr));
+            let printed = print.into_iter().map(|(stream, bytes)| CodeEvent::Output {
+                stream,
+                bytes: Bytes::from_static(bytes),
+            });
+            let end = async move {
+                if let Some(gate) = gate {
+                    gate.notified().await;
+                }
+                let ran = Duration::from_millis(41);
+                how.map(|how| {
+                    CodeEvent::Ended(Ended {
+                        how,
+                        ran,
+                        stdout_bytes,
+                        stderr_bytes,
+                    })
+                })
+            };
+            let end = stream::once(end).filter_map(std::future::ready);
+            Ok(stream::iter(printed).chain(end).boxed())
+        })
+    }
+
+    fn cancel(&self, call: CallId) -> BoxFuture<'_, Result<(), CodeError>> {
+        Box::pin(async move {
+            self.with(|inner| inner.cancelled.push(call));
+            Ok(())
+        })
+    }
+}
