@@ -76,7 +76,7 @@ impl Band {
         Self {
             tone: Tone::Note,
             text: "Demo model: scripted, not intelligent.".to_owned(),
-            fix: "Everything but the model is real. Set KAZMA_MODEL_BASE_URL for a real one."
+            fix: "For a real one, set KAZMA_MODEL_BASE_URL."
                 .to_owned(),
         }
     }

@@ -45,6 +45,18 @@ pub fn shown(text: &str) -> Safe<String> {
     Safe(shown_html(text))
 }
 
+/// A host name of mixed alphabets, with the code point of each letter that is not Latin beside it.
+pub fn spelled(host: &str) -> Safe<String> {
+    let mut out = String::new();
+    for c in host.chars() {
+        out.push_str(&escape(c.encode_utf8(&mut [0; 4])));
+        if !c.is_ascii() {
+            let _ = write!(out, "<span class=\"hid\">U+{:04X}</span>", u32::from(c));
+        }
+    }
+    Safe(out)
+}
+
 /// A span of time as a person reads it: `4:32`, `23 h 59 min`, `2 days`.
 pub fn span(seconds: u64) -> String {
     let (minutes, rest) = (seconds / 60, seconds % 60);

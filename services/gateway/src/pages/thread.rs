@@ -219,6 +219,7 @@ impl ThreadPage {
             running: String::new(),
             side: vec![Card {
                 place: "side".to_owned(),
+                thread_title: String::new(),
                 return_to: "/threads/thread_01932f0c49e07a11a0b1".to_owned(),
                 ..Card::sample()
             }],
@@ -278,6 +279,7 @@ impl MessagesPart {
                     "The file has **45 rows**. One check is left: `state` may hold *cancelled* in two spellings.\n\n- `cancelled`\n- `canceled`\n\nSee [the format](https://example.org/orders-format) for both.",
                 ),
                 Message::gate(Card {
+                    thread_title: String::new(),
                     return_to: "/threads/thread_01932f0c49e07a11a0b1".to_owned(),
                     ..Card::sample()
                 }),
