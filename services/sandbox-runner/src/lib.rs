@@ -2,3 +2,5 @@
 
 pub mod api;
 pub mod egress;
+pub mod broker;
+pub mod jail;

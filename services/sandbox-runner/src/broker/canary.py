@@ -1,0 +1,44 @@
+import json, os, socket, sys
+
+NONCE_PATH = @NONCE_PATH@
+
+
+def attempt(what):
+    try:
+        return what() or "ok"
+    except OSError as error:
+        return "refused: " + os.strerror(error.errno or 0)
+
+
+def write(path, mode=0o644):
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, mode)
+    os.write(descriptor, b"#!/bin/sh\n")
+    os.close(descriptor)
+
+
+def run(path):
+    os.waitpid(os.posix_spawn(path, [path], {}), 0)
+
+
+def status():
+    with open("/proc/self/status") as lines:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
+
+
+own = status()
+print(json.dumps({
+    "python": sys.version.split()[0],
+    "uid": os.getuid(),
+    "gid": os.getgid(),
+    "no_new_privs": own.get("NoNewPrivs"),
+    "seccomp": own.get("Seccomp"),
+    "capabilities": sorted({own.get(name) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}),
+    "nonce": attempt(lambda: open(NONCE_PATH).read()),
+    "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],
+    "network": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()),
+    "workspace_write": attempt(lambda: write(NONCE_PATH + ".inside")),
+    "tmp_write": attempt(lambda: write("/tmp/canary", 0o755)),
+    "tmp_exec": attempt(lambda: run("/tmp/canary")),
+    "init_memory": attempt(lambda: open("/proc/1/mem", "rb").close()),
+    "init_descriptors": attempt(lambda: os.listdir("/proc/1/fd") and None),
+}))

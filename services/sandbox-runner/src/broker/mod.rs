@@ -1,0 +1,67 @@
+//! The broker: the only process that can start a sandbox, and that does nothing else.
+//!
+//! It listens on a unix socket, serves only the uids it was told to, and takes three requests:
+//! status, run, cancel. **Invariant:** a run carries code, a time limit and an output cap; everything
+//! else about its sandbox is the operator's [`BrokerOptions`].
+
+mod canary;
+mod client;
+mod native;
+mod options;
+mod pool;
+mod protocol;
+mod server;
+mod tier;
+
+pub use client::{BrokerClient, Collected, RunEvent, RunStream};
+pub use native::NativeTier;
+pub use options::BrokerOptions;
+pub use protocol::{
+    BrokerStatus, CODE_MAX, OUTPUT_CAP_MAX, PoolDepth, Readiness, RunSpec, TIMEOUT_MAX,
+};
+pub use server::{listen, serve, serve_tier};
+pub use tier::Tier;
+
+pub use crate::jail::{
+    Chunk, EnforcedBy, Enforcement, Finished, Limits, Outcome, OutputStream, StartFailure, Totals,
+};
+
+use camino::Utf8PathBuf;
+
+/// The broker cannot serve or cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// A setting cannot be used.
+    #[error("{setting}: {problem}")]
+    Setting {
+        /// Which one.
+        setting: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The socket cannot be made or listened on.
+    #[error("cannot listen on {path}")]
+    Listen {
+        /// Where.
+        path: Utf8PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The broker cannot be reached.
+    #[error("the sandbox broker cannot be reached at {path}")]
+    Unreachable {
+        /// Where it was looked for.
+        path: Utf8PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection to the sandbox broker broke")]
+    Connection(#[from] std::io::Error),
+    /// The broker would not do it.
+    #[error("the sandbox broker refused: {0}")]
+    Refused(String),
+    /// The other side does not speak this protocol.
+    #[error("the sandbox broker's answer cannot be read")]
+    Malformed,
+}

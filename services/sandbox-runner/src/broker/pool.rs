@@ -1,0 +1,258 @@
+//! Jails that are started, locked down and initialised, and have run nothing. Each is used once.
+//!
+//! One task owns them all; others send it messages. Waiting runs are served in order.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{Instant, sleep_until},
+};
+
+use crate::jail::{Cgroups, Jail, JailError, Spawner, Template};
+
+/// Jails that are started at once: a start is CPU work, and more at once only makes each slower.
+const STARTS_AT_ONCE: usize = 2;
+const BACKOFF_FIRST: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+const NEVER: Duration = Duration::from_hours(1);
+const INBOX: usize = 256;
+
+/// What jails are made with.
+#[derive(Debug)]
+pub(super) struct Workshop {
+    pub(super) template: Template,
+    pub(super) spawner: Spawner,
+    pub(super) cgroups: Cgroups,
+    made: AtomicU64,
+}
+
+impl Workshop {
+    pub(super) fn new(template: Template, spawner: Spawner, cgroups: Cgroups) -> Self {
+        Self {
+            template,
+            spawner,
+            cgroups,
+            made: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) async fn make(&self) -> Result<Jail, JailError> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("jail-{}-{number}", std::process::id());
+        Jail::start(&self.template, &self.spawner, &self.cgroups, &name).await
+    }
+}
+
+/// What the pool tells about itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PoolState {
+    pub(super) idle: usize,
+    pub(super) starting: usize,
+    pub(super) replaced: u64,
+    /// Why the last start failed, until one succeeds.
+    pub(super) failing: Option<JailError>,
+}
+
+type Taker = oneshot::Sender<Result<Jail, JailError>>;
+
+enum Message {
+    Take(Taker),
+    Made(Result<Box<Jail>, JailError>),
+    Ended(u64),
+}
+
+struct Idle {
+    id: u64,
+    jail: Jail,
+    since: Instant,
+}
+
+/// A handle to the pool. When the last one is dropped, the pool and its idle jails end.
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    inbox: mpsc::Sender<Message>,
+    state: watch::Receiver<PoolState>,
+}
+
+impl Pool {
+    pub(super) fn start(workshop: Arc<Workshop>, size: usize, max_age: Duration) -> Self {
+        let (inbox, messages) = mpsc::channel(INBOX);
+        let (state, watched) = watch::channel(PoolState::default());
+        let keeper = Keeper {
+            workshop,
+            size,
+            max_age,
+            // Weak, so that the pool ends with its handles.
+            inbox: inbox.downgrade(),
+            state,
+            idle: VecDeque::new(),
+            waiting: VecDeque::new(),
+            starting: 0,
+            next_id: 0,
+            replaced: 0,
+            failing: None,
+            backoff: BACKOFF_FIRST,
+            not_before: Instant::now(),
+        };
+        tokio::spawn(keeper.keep(messages));
+        Self {
+            inbox,
+            state: watched,
+        }
+    }
+
+    /// A fresh jail: at once while some are idle, else as soon as one is ready. Dropping the future is safe.
+    pub(super) async fn take(&self) -> Result<Jail, JailError> {
+        let (taker, jail) = oneshot::channel();
+        self.inbox
+            .send(Message::Take(taker))
+            .await
+            .map_err(|_| JailError::Died)?;
+        jail.await.unwrap_or(Err(JailError::Died))
+    }
+
+    pub(super) fn state(&self) -> PoolState {
+        self.state.borrow().clone()
+    }
+}
+
+struct Keeper {
+    workshop: Arc<Workshop>,
+    size: usize,
+    max_age: Duration,
+    inbox: mpsc::WeakSender<Message>,
+    state: watch::Sender<PoolState>,
+    idle: VecDeque<Idle>,
+    waiting: VecDeque<Taker>,
+    starting: usize,
+    next_id: u64,
+    replaced: u64,
+    failing: Option<JailError>,
+    backoff: Duration,
+    not_before: Instant,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut messages: mpsc::Receiver<Message>) {
+        loop {
+            self.refill();
+            self.tell();
+            tokio::select! {
+                message = messages.recv() => match message {
+                    Some(Message::Take(taker)) => self.waiting.push_back(taker),
+                    Some(Message::Made(made)) => self.made(made),
+                    Some(Message::Ended(id)) => self.drop_idle(|idle| idle.id == id),
+                    None => return,
+                },
+                () = sleep_until(self.next_event()) => {
+                    let max_age = self.max_age;
+                    self.drop_idle(|idle| idle.since.elapsed() >= max_age);
+                }
+            }
+            self.hand_out();
+        }
+    }
+
+    fn made(&mut self, made: Result<Box<Jail>, JailError>) {
+        self.starting = self.starting.saturating_sub(1);
+        match made {
+            Ok(jail) => {
+                self.failing = None;
+                self.backoff = BACKOFF_FIRST;
+                self.put(*jail);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a sandbox could not be started");
+                // One failed start, one honest answer; the others still have a chance.
+                if let Some(taker) = self.waiting.pop_front() {
+                    let _ = taker.send(Err(error.clone()));
+                }
+                self.failing = Some(error);
+                self.not_before = Instant::now() + self.backoff;
+                self.backoff = self.backoff.saturating_mul(2).min(BACKOFF_MAX);
+            }
+        }
+    }
+
+    fn put(&mut self, jail: Jail) {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        let (lifeline, inbox) = (jail.lifeline(), self.inbox.clone());
+        tokio::spawn(async move {
+            lifeline.gone().await;
+            if let Some(inbox) = inbox.upgrade() {
+                let _ = inbox.send(Message::Ended(id)).await;
+            }
+        });
+        self.idle.push_back(Idle {
+            id,
+            jail,
+            since: Instant::now(),
+        });
+    }
+
+    fn hand_out(&mut self) {
+        while let Some(idle) = self.idle.pop_front() {
+            let Some(taker) = self.waiting.pop_front() else {
+                self.idle.push_front(idle);
+                return;
+            };
+            let Idle { id, jail, since } = idle;
+            if let Err(Ok(jail)) = taker.send(Ok(jail)) {
+                // Whoever waited has given up; the jail is as fresh as before.
+                self.idle.push_front(Idle { id, jail, since });
+            }
+        }
+    }
+
+    fn drop_idle(&mut self, gone: impl Fn(&Idle) -> bool) {
+        let before = self.idle.len();
+        self.idle.retain(|idle| !gone(idle));
+        let dropped = before.saturating_sub(self.idle.len());
+        self.replaced = self.replaced.saturating_add(dropped as u64);
+    }
+
+    fn refill(&mut self) {
+        self.waiting.retain(|taker| !taker.is_closed());
+        let wanted =
+            (self.size + self.waiting.len()).saturating_sub(self.idle.len() + self.starting);
+        if Instant::now() < self.not_before {
+            return;
+        }
+        for _ in 0..wanted.min(STARTS_AT_ONCE.saturating_sub(self.starting)) {
+            self.starting += 1;
+            let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
+            tokio::spawn(async move {
+                let made = workshop.make().await.map(Box::new);
+                if let Some(inbox) = inbox.upgrade() {
+                    let _ = inbox.send(Message::Made(made)).await;
+                }
+            });
+        }
+    }
+
+    /// When to look again although nobody said anything.
+    fn next_event(&self) -> Instant {
+        let now = Instant::now();
+        let oldest = self.idle.iter().map(|idle| idle.since + self.max_age).min();
+        let retry = (self.not_before > now).then_some(self.not_before);
+        oldest.into_iter().chain(retry).min().unwrap_or(now + NEVER)
+    }
+
+    fn tell(&self) {
+        self.state.send_replace(PoolState {
+            idle: self.idle.len(),
+            starting: self.starting,
+            replaced: self.replaced,
+            failing: self.failing.clone(),
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! The one command line of every jail.
+
+use std::{
+    os::{
+        fd::{OwnedFd, RawFd},
+        unix::process::CommandExt,
+    },
+    process::{Command, Stdio},
+};
+
+use camino::Utf8PathBuf;
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::process::geteuid;
+
+use super::{Limits, init::Rlimits};
+
+/// The user that snippets run as, inside always and outside when the broker is root.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// `--unshare-all` alone would go on without a user namespace; naming it makes that an error.
+const SEPARATION: &str = "--unshare-user --unshare-all --as-pid-1 --die-with-parent --new-session
+    --clearenv --uid 65534 --gid 65534 --hostname sandbox";
+/// Two capabilities over the jail's own namespaces, for the init to seal `/tmp` with and then drop.
+const CAPABILITIES: &str = "--cap-drop ALL --cap-add CAP_SYS_ADMIN --cap-add CAP_SETPCAP";
+const FILES: &str = "--ro-bind /usr /usr
+    --symlink usr/bin /bin --symlink usr/sbin /sbin --symlink usr/lib /lib --symlink usr/lib64 /lib64
+    --dir /etc --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache
+    --ro-bind-try /etc/localtime /etc/localtime
+    --proc /proc";
+/// bubblewrap's own `--dev` would put the jail into a second user namespace, from which the init could not
+/// seal `/tmp`.
+const DEVICES: &str = "--dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/zero /dev/zero
+    --dev-bind /dev/full /dev/full --dev-bind /dev/random /dev/random
+    --dev-bind /dev/urandom /dev/urandom
+    --symlink /proc/self/fd /dev/fd --symlink /proc/self/fd/0 /dev/stdin
+    --symlink /proc/self/fd/1 /dev/stdout --symlink /proc/self/fd/2 /dev/stderr";
+const ENVIRONMENT: &str = "--setenv PATH /usr/bin:/bin --setenv HOME /tmp --setenv TMPDIR /tmp
+    --setenv LANG C.UTF-8";
+
+const INIT_INSIDE: &str = "/run/kazma/init";
+const INIT_FD: RawFd = 10;
+const INFO_FD: RawFd = 11;
+const BLOCK_FD: RawFd = 12;
+
+/// Who runs bubblewrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// The broker is root: bubblewrap becomes uid and gid 65534 before it starts.
+    Nobody,
+    /// The broker is an ordinary user: bubblewrap runs as it, in a user namespace.
+    Itself,
+}
+
+impl Runner {
+    /// What this process can do.
+    pub fn of_this_process() -> Self {
+        if geteuid().is_root() {
+            Self::Nobody
+        } else {
+            Self::Itself
+        }
+    }
+}
+
+/// What every jail of a broker is made from. It comes from the operator's settings, never from a request.
+#[derive(Debug, Clone)]
+pub struct Template {
+    /// The `bwrap` program.
+    pub bwrap: Utf8PathBuf,
+    /// The `sandbox-init` program. It is copied into each jail, so only the broker must be able to read it.
+    pub init: Utf8PathBuf,
+    /// Python as it is called inside: below `/usr`.
+    pub python: Utf8PathBuf,
+    /// The folder that snippets may read, mounted at its own path.
+    pub workspace: Utf8PathBuf,
+    /// Who runs bubblewrap.
+    pub runner: Runner,
+    /// What a jail may use.
+    pub limits: Limits,
+}
+
+/// The broker's ends of what a jail is started with, as the child sees them.
+#[derive(Debug)]
+pub(crate) struct ChildEnds {
+    pub(crate) control: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) init: OwnedFd,
+    pub(crate) info: OwnedFd,
+    pub(crate) block: OwnedFd,
+}
+
+impl Template {
+    /// The command that starts one jail. It does nothing before a byte arrives on `ends.block`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "starting jails is what the broker is for"
+    )]
+    pub(crate) fn command(
+        &self,
+        ends: ChildEnds,
+        rlimits: Rlimits,
+    ) -> Result<Command, command_fds::FdMappingCollision> {
+        let mut command = Command::new(&self.bwrap);
+        command
+            .args(self.arguments())
+            .args([INIT_INSIDE, self.python.as_str()])
+            .arg(rlimits.to_string())
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(ends.control))
+            .stdout(Stdio::from(ends.stdout))
+            .stderr(Stdio::from(ends.stderr));
+        if self.runner == Runner::Nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let map = |parent_fd, child_fd| FdMapping {
+            parent_fd,
+            child_fd,
+        };
+        command.fd_mappings(vec![
+            map(ends.init, INIT_FD),
+            map(ends.info, INFO_FD),
+            map(ends.block, BLOCK_FD),
+        ])?;
+        Ok(command)
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let workspace = self.workspace.as_str();
+        let tmp_bytes = self.limits.tmp_bytes.to_string();
+        let (init, info, block) = (
+            INIT_FD.to_string(),
+            INFO_FD.to_string(),
+            BLOCK_FD.to_string(),
+        );
+        let own: [&[&str]; 5] = [
+            &["--size", &tmp_bytes, "--perms", "1777", "--tmpfs", "/tmp"],
+            &["--perms", "0555", "--ro-bind-data", &init, INIT_INSIDE],
+            &["--ro-bind", workspace, workspace, "--chdir", workspace],
+            &["--remount-ro", "/"],
+            &["--info-fd", &info, "--block-fd", &block, "--"],
+        ];
+        [SEPARATION, CAPABILITIES, FILES, DEVICES, ENVIRONMENT]
+            .into_iter()
+            .flat_map(str::split_whitespace)
+            .chain(own.into_iter().flatten().copied())
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_with_spaces_and_dashes_stays_one_word() {
+        let template = Template {
+            bwrap: "/usr/bin/bwrap".into(),
+            init: "/init".into(),
+            python: "/usr/bin/python3".into(),
+            workspace: "/srv/--share-net /x".into(),
+            runner: Runner::Itself,
+            limits: Limits::default(),
+        };
+        let arguments = template.arguments();
+        assert!(!arguments.contains(&"--share-net".to_owned()));
+        let at = arguments.iter().rposition(|a| a == "--ro-bind").unwrap();
+        assert_eq!(
+            arguments[at + 1..at + 3],
+            ["/srv/--share-net /x", "/srv/--share-net /x"]
+        );
+        assert_eq!(arguments.last().unwrap(), "--");
+    }
+}

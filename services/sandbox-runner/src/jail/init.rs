@@ -1,0 +1,329 @@
+//! Process 1 inside the jail: locks itself in, starts Python, and reports truthfully how it ended.
+//!
+//! The only way to report is a socket on its standard input. Python gets another standard input, and
+//! this process is not dumpable, so nothing inside can reach the socket: not through `/proc/1/fd`, not by
+//! `ptrace`, not by a signal (the kernel shields process 1 from its own namespace).
+//!
+//! Descriptors that the broker was started with by accident may come this far. The bootstrap closes them
+//! in Python before it asks for code; here they are as much out of reach as the socket.
+//!
+//! Order matters: mounts need the two capabilities that bubblewrap left, then they go for good, and the
+//! system call filter comes last, before any other process exists.
+
+use std::{
+    fmt,
+    io::{self, Read, Write},
+    os::fd::AsFd,
+    os::unix::net::UnixStream,
+    process::{Child, ChildStdin, Command, ExitCode, Stdio},
+    str::FromStr,
+    thread,
+};
+
+use rustix::{
+    mount::{MountFlags, mount_remount},
+    process::{
+        DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus,
+        kill_process_group, set_dumpable_behavior, set_parent_process_death_signal, setrlimit,
+        wait,
+    },
+    thread::{
+        CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+        remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    },
+};
+
+use super::{report::Report, seccomp};
+
+const BOOTSTRAP: &str = include_str!("bootstrap.py");
+/// How the broker and a person tell that the init, not the snippet, gave up.
+const GAVE_UP: u8 = 70;
+
+/// The limits that the init sets, as its arguments carry them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rlimits {
+    /// Bytes of address space per process.
+    pub(crate) address_space: u64,
+    /// Processes and threads in the jail's user namespace.
+    pub(crate) processes: u64,
+    /// Open files per process.
+    pub(crate) open_files: u64,
+    /// Bytes per file.
+    pub(crate) file_size: u64,
+    /// Seconds of CPU per process.
+    pub(crate) cpu_seconds: u64,
+    /// Bytes in `/tmp`.
+    pub(crate) tmp_bytes: u64,
+    /// Files in `/tmp`.
+    pub(crate) tmp_files: u64,
+}
+
+impl fmt::Display for Rlimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            address_space,
+            processes,
+            open_files,
+            file_size,
+            cpu_seconds,
+            tmp_bytes,
+            tmp_files,
+        } = self;
+        write!(
+            f,
+            "{address_space},{processes},{open_files},{file_size},{cpu_seconds},{tmp_bytes},{tmp_files}"
+        )
+    }
+}
+
+impl FromStr for Rlimits {
+    type Err = InitError;
+
+    fn from_str(text: &str) -> Result<Self, InitError> {
+        let mut numbers = text.split(',').map(str::parse);
+        let mut next = || match numbers.next() {
+            Some(Ok(number)) => Ok(number),
+            _ => Err(InitError::Usage),
+        };
+        Ok(Self {
+            address_space: next()?,
+            processes: next()?,
+            open_files: next()?,
+            file_size: next()?,
+            cpu_seconds: next()?,
+            tmp_bytes: next()?,
+            tmp_files: next()?,
+        })
+    }
+}
+
+/// Why the jail could not be locked down.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InitError {
+    /// Not started by the broker.
+    #[error("sandbox-init is started by the broker, not by hand")]
+    Usage,
+    /// One step of the lock-down failed.
+    #[error("could not {step}: {source}")]
+    Step {
+        /// What was tried.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The system call filter.
+    #[error("could not build the system call filter: {0}")]
+    Filter(#[from] seccomp::FilterError),
+    /// The system call filter.
+    #[error("could not install the system call filter: {0}")]
+    Install(#[from] seccompiler::Error),
+    /// Python is not there, or cannot be run.
+    #[error("could not start Python at {path}: {source}")]
+    Python {
+        /// Where it was looked for.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> InitError {
+    move |source| InitError::Step {
+        step,
+        source: source.into(),
+    }
+}
+
+/// Runs the init. `arguments`: the path of Python and the limits, as [`Rlimits`] prints them.
+pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
+    let Ok(control) = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(UnixStream::from)
+    else {
+        return ExitCode::from(GAVE_UP);
+    };
+    let report = match locked_down(arguments) {
+        Ok((python, input)) => match serve(&control, &python, input) {
+            Ok(report) => report,
+            Err(error) => Report::Failed(error.to_string()),
+        },
+        Err(error) => Report::Failed(error.to_string()),
+    };
+    match tell(&control, &report) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(GAVE_UP),
+    }
+}
+
+fn tell(mut control: &UnixStream, report: &Report) -> io::Result<()> {
+    control.write_all(format!("{report}\n").as_bytes())
+}
+
+fn locked_down(
+    mut arguments: impl Iterator<Item = String>,
+) -> Result<(Child, ChildStdin), InitError> {
+    let (Some(python), Some(limits)) = (arguments.next(), arguments.next()) else {
+        return Err(InitError::Usage);
+    };
+    let limits: Rlimits = limits.parse()?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(step("hide process 1"))?;
+    seal_tmp(&limits)?;
+    drop_privileges()?;
+    // Capabilities that go can take this with them, so it is asked for again.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("die with the broker"))?;
+    limit(&limits)?;
+    for program in seccomp::programs()? {
+        seccompiler::apply_filter(&program)?;
+    }
+    start_python(&python)
+}
+
+fn seal_tmp(limits: &Rlimits) -> Result<(), InitError> {
+    let options = format!("size={},nr_inodes={}", limits.tmp_bytes, limits.tmp_files);
+    mount_remount(
+        "/tmp",
+        MountFlags::NOEXEC | MountFlags::NOSUID | MountFlags::NODEV,
+        options.as_str(),
+    )
+    .map_err(step("make /tmp noexec"))
+}
+
+fn drop_privileges() -> Result<(), InitError> {
+    set_no_new_privs(true).map_err(step("set no_new_privs"))?;
+    clear_ambient_capability_set().map_err(step("drop ambient capabilities"))?;
+    for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::SETPCAP] {
+        remove_capability_from_bounding_set(capability)
+            .map_err(step("empty the capability bounding set"))?;
+    }
+    let none = CapabilitySet::empty();
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    )
+    .map_err(step("drop capabilities"))
+}
+
+fn limit(limits: &Rlimits) -> Result<(), InitError> {
+    for (resource, value) in [
+        (Resource::As, limits.address_space),
+        (Resource::Nproc, limits.processes),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Fsize, limits.file_size),
+        (Resource::Cpu, limits.cpu_seconds),
+        (Resource::Core, 0),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+    ] {
+        let both = Rlimit {
+            current: Some(value),
+            maximum: Some(value),
+        };
+        setrlimit(resource, both).map_err(step("set resource limits"))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "it exists to start Python")]
+fn start_python(path: &str) -> Result<(Child, ChildStdin), InitError> {
+    let failed = |source| InitError::Python {
+        path: path.to_owned(),
+        source,
+    };
+    let mut python = Command::new(path)
+        .args(["-I", "-B", "-c", BOOTSTRAP])
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let input = python
+        .stdin
+        .take()
+        .ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
+    Ok((python, input))
+}
+
+/// Waits for Python to end, then empties the jail before it says so.
+fn serve(control: &UnixStream, python: &Child, input: ChildStdin) -> Result<Report, InitError> {
+    let main = i32::try_from(python.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(InitError::Usage)?;
+    tell(control, &Report::Locked).map_err(step("report"))?;
+    let broker = control
+        .try_clone()
+        .map_err(step("hold the broker's socket"))?;
+    thread::Builder::new()
+        .name("broker".to_owned())
+        .spawn(move || {
+            if forward_code(broker, input).is_err() {
+                // The broker is gone or wants this jail gone: process 1 takes everything with it.
+                std::process::exit(i32::from(GAVE_UP));
+            }
+        })
+        .map_err(step("listen to the broker"))?;
+    let status = reap_until(main).map_err(step("wait for Python"))?;
+    empty_the_jail();
+    Ok(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Report::Exited(code),
+        (None, Some(signal)) => Report::Signalled(signal),
+        (None, None) => Report::Failed("Python ended in no known way".to_owned()),
+    })
+}
+
+/// Passes one length-prefixed snippet on, then stays until the broker hangs up, which is an error.
+fn forward_code(mut broker: UnixStream, mut input: ChildStdin) -> io::Result<()> {
+    let mut length = [0_u8; 4];
+    broker.read_exact(&mut length)?;
+    let size = u64::from(u32::from_be_bytes(length));
+    let mut code = Vec::new();
+    if (&broker).take(size).read_to_end(&mut code)? as u64 != size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // A Python that has ended already is reported by whoever waits for it.
+    let _ = input
+        .write_all(&length)
+        .and_then(|()| input.write_all(&code));
+    drop(input);
+    broker.read_exact(&mut [0_u8; 1])
+}
+
+/// Reaps whatever ends, orphans of the snippet included, until `main` does.
+fn reap_until(main: Pid) -> io::Result<WaitStatus> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == main => return Ok(status),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Kills and reaps all that is left. "Process group 1" is how `kill(2)` spells "every process but me".
+fn empty_the_jail() {
+    let _ = kill_process_group(Pid::INIT, Signal::KILL);
+    while !matches!(wait(WaitOptions::empty()), Err(rustix::io::Errno::CHILD)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_survive_the_command_line() {
+        let limits = Rlimits {
+            address_space: 1,
+            processes: 2,
+            open_files: 3,
+            file_size: 4,
+            cpu_seconds: 5,
+            tmp_bytes: 6,
+            tmp_files: 7,
+        };
+        assert_eq!(limits.to_string().parse::<Rlimits>().unwrap(), limits);
+        assert!("1,2,3".parse::<Rlimits>().is_err());
+    }
+}

@@ -1,0 +1,25 @@
+//! The native jail: one bubblewrap sandbox for one run, and the init that is process 1 inside it.
+//!
+//! **Invariant:** nothing here takes a word from a request. A jail's flags come from the operator's
+//! [`Template`] alone; a run brings its code, its time and its output cap.
+
+mod cgroup;
+mod command;
+pub mod init;
+mod limits;
+mod outcome;
+mod output;
+mod process;
+mod report;
+mod run;
+mod seccomp;
+mod spawner;
+
+pub use cgroup::{CgroupChoice, Cgroups};
+pub use command::{Runner, Template};
+pub use limits::{EnforcedBy, Enforcement, Limits};
+pub(crate) use outcome::millis;
+pub use outcome::{Chunk, Finished, Outcome, OutputStream, StartFailure, Totals};
+pub use process::{Jail, JailError};
+pub use run::RunLimits;
+pub use spawner::Spawner;

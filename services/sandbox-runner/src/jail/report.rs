@@ -1,0 +1,59 @@
+//! What the init says to the broker: one line per report, on a socket that only the two hold.
+
+use std::fmt;
+
+/// One report of the init.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// Everything is locked down and Python was started.
+    Locked,
+    /// The jail could not be locked down; nothing was run.
+    Failed(String),
+    /// The snippet's process exited, and nothing else is left in the jail.
+    Exited(i32),
+    /// The snippet's process was ended by a signal, and nothing else is left in the jail.
+    Signalled(i32),
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked => f.write_str("locked"),
+            Self::Failed(reason) => write!(f, "failed {}", reason.replace('\n', " ")),
+            Self::Exited(code) => write!(f, "exited {code}"),
+            Self::Signalled(signal) => write!(f, "signalled {signal}"),
+        }
+    }
+}
+
+impl Report {
+    /// Reads one line, without its line feed.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "locked" => Some(Self::Locked),
+            "failed" => Some(Self::Failed(rest.to_owned())),
+            "exited" => rest.parse().ok().map(Self::Exited),
+            "signalled" => rest.parse().ok().map(Self::Signalled),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_report_survives_the_line() {
+        for report in [
+            Report::Locked,
+            Report::Failed("no /tmp".to_owned()),
+            Report::Exited(3),
+            Report::Signalled(9),
+        ] {
+            assert_eq!(Report::parse(&report.to_string()), Some(report));
+        }
+        assert_eq!(Report::parse("exited three"), None);
+    }
+}
