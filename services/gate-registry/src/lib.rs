@@ -1,1 +1,27 @@
-//! kazma-gate-registry.
+//! The gate registry: it decides, it signs, and it remembers. Nothing runs without its word.
+//!
+//! **Invariants:** the registry calls nobody; every step is one transaction with its audit record;
+//! nothing is answered, announced or signed before its commit; time is its own clock's.
+
+mod error;
+mod filing;
+mod follow;
+mod http;
+mod joining;
+mod people;
+mod permits;
+mod registry;
+mod running;
+mod serve;
+mod step;
+mod sweep;
+mod thinking;
+mod trail;
+mod view;
+
+pub use error::Error;
+pub use http::router;
+pub use joining::{TOKEN_LIFE, Token};
+pub use registry::{LeafIssuer, Parts, Registry, WAIT};
+pub use serve::{Deps, Options, database_file, open, serve};
+pub use trail::{audit_export, audit_verify};
