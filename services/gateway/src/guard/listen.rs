@@ -1,0 +1,97 @@
+//! The public listener: bounded connections, bounded headers, bounded patience.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body};
+use hyper::body::Incoming;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::layers::Connection;
+
+/// Connections at once; the next one waits.
+const CONNECTIONS_MAX: usize = 1024;
+/// How long a client may take over its headers.
+const HEADER_LIMIT: Duration = Duration::from_secs(10);
+/// Bytes of one request's headers.
+const HEADERS_MAX: usize = 32 * 1024;
+/// Fields in one request's headers.
+const FIELDS_MAX: usize = 64;
+/// How long answers may go on after the end was asked for.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Serves `app` until `stop`, then lets answers finish for a short while.
+pub(crate) async fn serve(
+    listener: std::net::TcpListener,
+    app: Router,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .max_buf_size(HEADERS_MAX)
+        .max_headers(FIELDS_MAX);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(32 * 1024)
+        .max_concurrent_streams(64)
+        .keep_alive_interval(Duration::from_secs(20));
+    loop {
+        let place = tokio::select! {
+            () = stop.cancelled() => break,
+            place = Arc::clone(&places).acquire_owned() => match place {
+                Ok(place) => place,
+                Err(_) => break,
+            },
+        };
+        let (stream, peer) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // No more files, say: the connections that are there end and make room.
+                    tracing::warn!(error = error.to_string(), "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        let Ok(local) = stream.local_addr() else {
+            continue;
+        };
+        // Small answers and events go out at once.
+        drop(stream.set_nodelay(true));
+        let connection = Connection { peer, local };
+        let service = app
+            .clone()
+            .map_request(move |request: http::Request<Incoming>| {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(connection);
+                request
+            });
+        let served = http
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+            .into_owned();
+        let served = graceful.watch(served);
+        tokio::spawn(async move {
+            if let Err(error) = served.await {
+                tracing::debug!(error, "a connection ended badly");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    drop(tokio::time::timeout(GRACE, graceful.shutdown()).await);
+    Ok(())
+}

@@ -1,0 +1,453 @@
+//! From what the registry says to what a person reads.
+
+use jiff::Timestamp;
+use kazma_domain::{
+    Action, Decision, Surface, TurnState, Vote,
+    call::{Denial, State},
+    card::Source as From,
+    plan::{Plan, Window},
+};
+use kazma_wire::{
+    agent::EntryKind,
+    view::{EntryView, GateView, ThreadView},
+};
+
+use crate::{
+    access::SignedIn,
+    api::show::ending,
+    pages::{Card, CardState, Detail, Exact, Message, Moment, Provenance, Source, Span, visible},
+};
+
+/// The longest title, in letters.
+const TITLE_MAX: usize = 80;
+/// The longest argument that is quoted beside where it comes from, in letters.
+const QUOTE_MAX: usize = 80;
+
+/// Who reads, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub(super) who: &'a SignedIn,
+    pub(super) now: Timestamp,
+    /// Where forms lead back to.
+    pub(super) return_to: &'a str,
+}
+
+fn moment(at: Timestamp) -> Moment {
+    Moment::from_unix_ms(at.as_millisecond())
+}
+
+/// A title of one line.
+pub(super) fn title(text: &str) -> String {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or("New thread");
+    let mut letters = line.chars();
+    let short: String = letters.by_ref().take(TITLE_MAX).collect();
+    if letters.next().is_some() {
+        format!("{short}…")
+    } else {
+        short
+    }
+}
+
+pub(super) fn thread_title(view: &ThreadView) -> String {
+    let first = view.entries.iter().find_map(|entry| match &entry.kind {
+        EntryKind::Message { text, .. } => Some(text.as_str()),
+        EntryKind::Result { .. } | EntryKind::Reply { .. } => None,
+    });
+    title(first.unwrap_or_default())
+}
+
+/// What goes on in a thread, in a sentence.
+pub(super) fn status(view: &ThreadView) -> &'static str {
+    match view.turns.last().map(|turn| turn.state) {
+        Some(TurnState::Open | TurnState::Running) => "The agent is working.",
+        Some(TurnState::Parked) => "Waiting for your decision.",
+        Some(TurnState::Failed) => "This turn ended with an error.",
+        Some(TurnState::Aborted) => "This turn was ended by a person.",
+        Some(TurnState::Done) | None => "",
+    }
+}
+
+impl Reader<'_> {
+    /// Everything of a thread in the order it happened.
+    pub(super) fn messages(&self, view: &ThreadView) -> Vec<Message> {
+        let mut all: Vec<(Timestamp, Message)> = view
+            .entries
+            .iter()
+            .map(|entry| (entry.at, self.message(entry)))
+            .collect();
+        all.extend(
+            view.gates
+                .iter()
+                .map(|gate| (gate.asked_at, Message::gate(self.card(gate)))),
+        );
+        all.extend(
+            view.calls
+                .iter()
+                .filter(|call| call.call.gate.is_none())
+                .filter_map(|call| {
+                    let State::Denied { by, at } = &call.call.state else {
+                        return None;
+                    };
+                    let reason = match by {
+                        Denial::Rule { reason, .. } | Denial::Changed { reason } => reason.as_str(),
+                        Denial::People { .. } => "a person denied it",
+                    };
+                    let text = format!("{} was refused: {reason}", call.tool);
+                    Some((
+                        *at,
+                        Message::notice(&call.call.id.to_string(), moment(*at), &text),
+                    ))
+                }),
+        );
+        // Stable: what happened in one microsecond stays in the ledger's order.
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, message)| message).collect()
+    }
+
+    fn message(&self, entry: &EntryView) -> Message {
+        let (id, at) = (entry.id.to_string(), moment(entry.at));
+        match &entry.kind {
+            EntryKind::Message { text, by } => Message::person(&id, by, at, text),
+            EntryKind::Reply { text } => Message::agent(&id, at, text),
+            EntryKind::Result {
+                tool,
+                summary,
+                output,
+                ..
+            } => {
+                let text = match (output.text.is_empty(), output.truncated) {
+                    (true, _) => summary.clone(),
+                    (false, true) => format!(
+                        "{}\n[cut: {} bytes in all]",
+                        output.text, output.total_bytes
+                    ),
+                    (false, false) => output.text.clone(),
+                };
+                Message::tool(&id, tool, at, &text)
+            }
+        }
+    }
+
+    /// The waiting cards of a thread for the panel beside it.
+    pub(super) fn side(&self, view: &ThreadView) -> Vec<Card> {
+        view.gates
+            .iter()
+            .map(|gate| self.card(gate))
+            .filter(Card::waiting)
+            .map(|card| Card {
+                place: "side".to_owned(),
+                ..card
+            })
+            .collect()
+    }
+
+    /// One card.
+    pub(super) fn card(&self, view: &GateView) -> Card {
+        let plan = &view.card.plan;
+        let fate = self.fate(view);
+        let exact = exact(plan);
+        let (tier, tier_limit) = plan.sandbox().map_or_else(
+            || {
+                (
+                    "workspace".to_owned(),
+                    "a file you can see and undo".to_owned(),
+                )
+            },
+            |sandbox| {
+                (
+                    format!("{} · {}", sandbox.tier, sandbox.runtime),
+                    sandbox.limit.clone(),
+                )
+            },
+        );
+        let seconds = |from: Timestamp, to: Timestamp| {
+            u64::try_from(to.duration_since(from).as_secs()).unwrap_or(0)
+        };
+        Card {
+            gate_id: view.gate.to_string(),
+            thread_id: view.thread.to_string(),
+            call_id: view
+                .calls
+                .first()
+                .map(|call| call.call.id.to_string())
+                .unwrap_or_default(),
+            thread_title: String::new(),
+            place: String::new(),
+            state: fate.state,
+            headline: plan.headline(),
+            tool: plan.tool.clone(),
+            tier,
+            tier_limit,
+            args_digest: view.args_digest.to_string(),
+            seconds_left: view.expires_at.map_or(0, |end| seconds(self.now, end)),
+            seconds_total: view.expires_at.map_or(0, |end| seconds(view.asked_at, end)),
+            times: u64::from(view.card.count),
+            warnings: self.warnings(view, &exact),
+            exact,
+            provenance: provenance(view),
+            why: view.card.reason.clone(),
+            details: details(view),
+            can_decide: self.who.person.role.may_decide(),
+            return_to: self.return_to.to_owned(),
+            decided_by: fate.by,
+            surface: fate.surface,
+            decided_at: fate.at.map(moment).unwrap_or_default(),
+            reason: fate.reason,
+            outcome: fate.outcome,
+            output: output(view),
+            late: String::new(),
+        }
+    }
+
+    fn fate(&self, view: &GateView) -> Fate {
+        let settling = view
+            .calls
+            .iter()
+            .find_map(|call| call.call.state.settling_vote());
+        let first = view.calls.first().map(|call| &call.call.state);
+        let all_ok = view.calls.iter().all(|call| match &call.call.state {
+            State::Settled { outcome, .. } => outcome.ok,
+            _ => true,
+        });
+        let (state, ended) = match first {
+            // Where several calls share a card, the registry's word is the least advanced one.
+            None | Some(State::Pending { .. }) => (CardState::Waiting, None),
+            Some(_) if view.state == "approved" => (CardState::Approved, None),
+            Some(_) if view.state == "claimed" => (CardState::Running, None),
+            Some(State::Approved { .. }) => (CardState::Approved, None),
+            Some(State::Claimed { .. }) => (CardState::Running, None),
+            Some(State::Settled { at, .. }) if all_ok => (CardState::Ran, Some(*at)),
+            Some(State::Settled { at, .. }) => (CardState::Failed, Some(*at)),
+            Some(State::Denied {
+                by: Denial::People { .. },
+                at,
+            }) => (CardState::Denied, Some(*at)),
+            Some(State::Denied { at, .. } | State::Expired { approved: true, at }) => {
+                (CardState::Refused, Some(*at))
+            }
+            Some(State::Expired {
+                approved: false,
+                at,
+            }) => (CardState::Expired, Some(*at)),
+            Some(State::Cancelled { at } | State::Superseded { at, .. }) => {
+                (CardState::Withdrawn, Some(*at))
+            }
+            Some(State::Orphaned { at, .. }) => (CardState::Unknown, Some(*at)),
+        };
+        let vote = settling.or_else(|| view.votes.last().filter(|_| state == CardState::Refused));
+        let denied = state == CardState::Denied;
+        let outcome = first
+            .filter(|_| !denied)
+            .and_then(ending)
+            .map(|(words, _)| words)
+            .unwrap_or_default();
+        let silent = matches!(state, CardState::Expired | CardState::Withdrawn);
+        Fate {
+            state,
+            by: vote.map(|vote| self.voter(vote)).unwrap_or_default(),
+            surface: vote
+                .map(|vote| surface(vote.surface).to_owned())
+                .unwrap_or_default(),
+            at: vote.map(|vote| vote.at).or(ended),
+            reason: vote
+                .filter(|_| denied)
+                .and_then(|vote| vote.reason.clone())
+                .unwrap_or_default(),
+            outcome: if silent { String::new() } else { outcome },
+        }
+    }
+
+    fn voter(&self, vote: &Vote) -> String {
+        if vote.by == self.who.person.id {
+            "you".to_owned()
+        } else {
+            vote.name.clone()
+        }
+    }
+
+    fn warnings(&self, view: &GateView, exact: &[Exact]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let hidden = exact.iter().flat_map(|block| &block.lines).any(|line| {
+            visible(&line.text)
+                .iter()
+                .any(|span| matches!(span, Span::Hidden(_)))
+        });
+        if hidden {
+            warnings.push(
+                "It holds a character that does not show itself; each is drawn as its code."
+                    .to_owned(),
+            );
+        }
+        if view
+            .card
+            .plan
+            .sandbox()
+            .is_some_and(|sandbox| sandbox.tier == "local")
+        {
+            warnings.push(
+                "This would run without isolation, as an ordinary program of this machine."
+                    .to_owned(),
+            );
+        }
+        if view.state == "pending" {
+            warnings.extend(view.votes.iter().map(|vote| match vote.decision {
+                Decision::Deny => {
+                    format!("{} said no. One approval still runs it.", self.voter(vote))
+                }
+                Decision::Approve => format!("{} approved.", self.voter(vote)),
+            }));
+        }
+        warnings
+    }
+}
+
+/// What became of a card.
+struct Fate {
+    state: CardState,
+    by: String,
+    surface: String,
+    at: Option<Timestamp>,
+    reason: String,
+    outcome: String,
+}
+
+fn surface(surface: Surface) -> &'static str {
+    match surface {
+        Surface::Web => "the web",
+        Surface::Api => "the API",
+        Surface::Terminal => "the terminal",
+    }
+}
+
+/// The exact thing, whole.
+fn exact(plan: &Plan) -> Vec<Exact> {
+    match &plan.action {
+        Action::RunPython { code, .. } => vec![Exact::code("code", code)],
+        Action::WriteFile { path, diff, .. } => {
+            vec![Exact::field("file", path), Exact::diff(path, diff)]
+        }
+        Action::ReadFile { path, window } => {
+            let part = match window {
+                Window::Bytes { offset, limit } => format!("{limit} bytes from byte {offset}"),
+                Window::Lines { first, last } => format!("lines {first} to {last}"),
+            };
+            vec![Exact::field("file", path), Exact::field("part", &part)]
+        }
+        Action::ListFolder { path, pattern } => {
+            let folder = if path.is_empty() {
+                "the workspace"
+            } else {
+                path
+            };
+            let names = pattern.iter().map(|pattern| Exact::field("names", pattern));
+            std::iter::once(Exact::field("folder", folder))
+                .chain(names)
+                .collect()
+        }
+    }
+}
+
+fn provenance(view: &GateView) -> Vec<Provenance> {
+    let arguments = &view.card.plan.arguments;
+    view.card
+        .provenance
+        .iter()
+        .map(|origin| {
+            let value = arguments
+                .get(&origin.argument)
+                .and_then(serde_json::Value::as_str);
+            let quoted =
+                value.filter(|text| text.chars().count() <= QUOTE_MAX && !text.contains('\n'));
+            Provenance {
+                source: match origin.source {
+                    From::Person => Source::You,
+                    From::Tool => Source::Tool,
+                    From::Nobody => Source::Nobody,
+                },
+                part: quoted.map_or_else(
+                    || format!("the {}", origin.argument),
+                    |text| format!("“{text}”"),
+                ),
+                remark: origin.words.clone(),
+            }
+        })
+        .collect()
+}
+
+fn details(view: &GateView) -> Vec<Detail> {
+    let plan = &view.card.plan;
+    let words = |name: &str, value: String| Detail {
+        name: name.to_owned(),
+        value,
+        code: false,
+    };
+    let code = |name: &str, value: String| Detail {
+        name: name.to_owned(),
+        value,
+        code: true,
+    };
+    let mut rows = vec![code("Tool", plan.tool.clone())];
+    if let Some(arguments) = plan.arguments.as_object() {
+        // The code and the content stand above, whole.
+        let small = arguments
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "code" | "content"));
+        rows.extend(
+            small.map(|(name, value)| code(&format!("Argument {name}"), value.to_string())),
+        );
+    }
+    if let Some(sandbox) = plan.sandbox() {
+        rows.push(words(
+            "Where",
+            format!("{}, {}", sandbox.tier, sandbox.runtime),
+        ));
+        rows.push(words("Limits", sandbox.enforcement.join(", ")));
+        rows.push(words("Network", sandbox.network.clone()));
+        rows.push(words("Workspace", sandbox.workspace.clone()));
+    }
+    match &plan.action {
+        Action::RunPython { timeout_ms, .. } => rows.push(words(
+            "Time limit",
+            format!("{} s", timeout_ms.div_ceil(1000)),
+        )),
+        Action::WriteFile {
+            before,
+            after,
+            bytes,
+            ..
+        } => {
+            rows.push(words("Size", format!("{bytes} bytes")));
+            rows.extend(
+                before
+                    .iter()
+                    .map(|digest| code("File now", digest.to_string())),
+            );
+            rows.push(code("File afterwards", after.to_string()));
+        }
+        Action::ReadFile { .. } | Action::ListFolder { .. } => {}
+    }
+    rows.push(words("Rule", view.card.rule.clone()));
+    rows.extend(
+        plan.digest()
+            .ok()
+            .map(|digest| code("Plan", digest.to_string())),
+    );
+    rows.push(code("Card", view.args_digest.to_string()));
+    rows.push(code("Gate", view.gate.to_string()));
+    rows.push(code("Turn", view.turn.to_string()));
+    rows
+}
+
+fn output(view: &GateView) -> String {
+    let outputs: Vec<&str> = view
+        .calls
+        .iter()
+        .filter_map(|call| call.output.as_ref())
+        .map(|output| output.text.as_str())
+        .collect();
+    outputs.join("\n")
+}
