@@ -1,1 +1,599 @@
+use jiff::SignedDuration;
+use proptest::prelude::*;
 
+use super::*;
+use crate::{clock::test::at, person::Surface};
+
+const ME: Service = Service::RunnerApi;
+const PLAN: &[u8] = b"plan";
+const CARD: &[u8] = b"card";
+
+fn id<K: crate::id::Kind>(n: u128) -> crate::id::Id<K> {
+    crate::id::Id::from_uuid(uuid::Uuid::from_u128(n))
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    Digest::of_bytes(bytes)
+}
+
+fn vote(by: u128, decision: Decision) -> Vote {
+    Vote {
+        decision,
+        by: id(by),
+        name: format!("person {by}"),
+        surface: Surface::Web,
+        at: at(0),
+        reason: None,
+    }
+}
+
+fn outcome(ok: bool) -> Outcome {
+    Outcome {
+        ok,
+        summary: "exit 0".to_owned(),
+    }
+}
+
+fn call(state: State) -> Call {
+    Call {
+        id: id(1),
+        gate: Some(id(2)),
+        thread: id(3),
+        turn: id(4),
+        index: 0,
+        principal: Service::Agent,
+        executor: ME,
+        plan: digest(PLAN),
+        version: 7,
+        state,
+    }
+}
+
+/// A moment long after the registry's start, so that no grace is left.
+fn now(seconds: i64) -> Moment {
+    Moment {
+        now: at(seconds),
+        started: at(-100_000),
+    }
+}
+
+fn grounds() -> Grounds {
+    Grounds::Person {
+        vote: vote(1, Decision::Approve),
+        card: digest(CARD),
+    }
+}
+
+fn pending() -> State {
+    State::Pending {
+        expires_at: at(1_000),
+        card: digest(CARD),
+        votes: Vec::new(),
+    }
+}
+
+fn claimed() -> State {
+    State::Claimed {
+        grounds: grounds(),
+        permit: id(10),
+        attempt: id(11),
+        at: at(0),
+        reported_at: at(0),
+    }
+}
+
+/// One of every state.
+fn states() -> Vec<State> {
+    vec![
+        pending(),
+        State::Approved {
+            grounds: grounds(),
+            use_before: at(1_000),
+        },
+        claimed(),
+        State::Settled {
+            grounds: grounds(),
+            outcome: outcome(true),
+            at: at(0),
+        },
+        State::Denied {
+            by: Denial::People {
+                votes: vec![vote(1, Decision::Deny)],
+            },
+            at: at(0),
+        },
+        State::Expired {
+            approved: false,
+            at: at(0),
+        },
+        State::Cancelled { at: at(0) },
+        State::Superseded {
+            by: id(9),
+            at: at(0),
+        },
+        State::Orphaned {
+            grounds: grounds(),
+            what: "gone".to_owned(),
+            at: at(0),
+        },
+    ]
+}
+
+fn ballot(by: u128, decision: Decision) -> Event {
+    Event::Vote {
+        vote: vote(by, decision),
+        role: Role::Approver,
+        card: digest(CARD),
+        electorate: 1,
+    }
+}
+
+fn redeem() -> Event {
+    Event::Redeem {
+        permit: id(10),
+        permit_expires_at: at(60),
+        plan: digest(PLAN),
+        executor: ME,
+        attempt: id(11),
+    }
+}
+
+/// One of every event, with the name the table uses.
+fn events() -> Vec<(&'static str, Event)> {
+    vec![
+        ("approve", ballot(2, Decision::Approve)),
+        ("deny", ballot(2, Decision::Deny)),
+        (
+            "recard",
+            Event::Recard {
+                card: digest(b"new"),
+            },
+        ),
+        ("redeem", redeem()),
+        ("report", Event::Report { executor: ME }),
+        (
+            "settle",
+            Event::Settle {
+                executor: ME,
+                outcome: outcome(true),
+            },
+        ),
+        (
+            "withdraw",
+            Event::Withdraw {
+                executor: ME,
+                reason: "changed".to_owned(),
+            },
+        ),
+        (
+            "lose",
+            Event::Lose {
+                executor: ME,
+                what: "gone".to_owned(),
+            },
+        ),
+        ("cancel", Event::Cancel),
+        ("supersede", Event::Supersede { by: id(9) }),
+        ("tick", Event::Tick),
+    ]
+}
+
+/// What (state, event) comes to, in a word: the next state, `same` for a repetition, or the refusal.
+fn word(result: &Result<Applied, Refusal>) -> String {
+    match result {
+        Ok(Applied::Changed(next)) => next.state.name().to_owned(),
+        Ok(Applied::Unchanged) => "same".to_owned(),
+        Err(Refusal::Decided { .. }) => "decided!".to_owned(),
+        Err(Refusal::NotNow { .. }) => "not now!".to_owned(),
+        Err(Refusal::Redeemed) => "redeemed!".to_owned(),
+        Err(other) => format!("{other:?}!"),
+    }
+}
+
+#[test]
+fn the_table_of_every_state_and_event() {
+    let table = [
+        // state, then: approve deny recard redeem report settle withdraw lose cancel supersede tick
+        "pending    | approved denied pending not_now! not_now! not_now! not_now! not_now! cancelled superseded same",
+        "approved   | decided! decided! not_now! claimed not_now! not_now! denied not_now! cancelled not_now! same",
+        "claimed    | decided! decided! not_now! same claimed settled not_now! orphaned not_now! not_now! same",
+        "settled    | decided! decided! not_now! redeemed! not_now! same not_now! not_now! not_now! not_now! same",
+        "denied     | decided! decided! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "expired    | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "cancelled  | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same not_now! same",
+        "superseded | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "orphaned   | decided! decided! not_now! redeemed! not_now! not_now! not_now! same not_now! not_now! same",
+    ];
+    for (state, line) in states().into_iter().zip(table) {
+        let (name, cells) = line.split_once('|').unwrap();
+        assert_eq!(name.trim(), state.name());
+        let cells: Vec<&str> = cells.split_whitespace().collect();
+        assert_eq!(cells.len(), events().len(), "{name}");
+        for ((event_name, event), expected) in events().into_iter().zip(cells) {
+            let result = call(state.clone()).apply(&event, now(10));
+            assert_eq!(
+                word(&result).replace(' ', "_"),
+                expected,
+                "{} + {event_name}",
+                state.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn time_alone_ends_what_waits_and_never_approves() {
+    let late = now(100_000);
+    let expected = [
+        "expired", "expired", "orphaned", "same", "same", "same", "same", "same", "same",
+    ];
+    for (state, expected) in states().into_iter().zip(expected) {
+        let result = call(state.clone()).apply(&Event::Tick, late);
+        assert_eq!(word(&result), expected, "{}", state.name());
+    }
+}
+
+#[test]
+fn only_who_may_decide_decides_and_only_on_the_card_they_saw_and_in_time() {
+    let asked = call(pending());
+    let mut event = ballot(1, Decision::Approve);
+    if let Event::Vote { role, .. } = &mut event {
+        *role = Role::Viewer;
+    }
+    assert_eq!(
+        asked.apply(&event, now(10)),
+        Err(Refusal::MayNot { role: Role::Viewer })
+    );
+    let mut event = ballot(1, Decision::Approve);
+    if let Event::Vote { card, .. } = &mut event {
+        *card = digest(b"other");
+    }
+    assert_eq!(asked.apply(&event, now(10)), Err(Refusal::OtherCard));
+    let approve = ballot(1, Decision::Approve);
+    assert_eq!(asked.apply(&approve, now(1_000)), Err(Refusal::TooLate));
+}
+
+#[test]
+fn with_several_voters_one_approves_and_all_must_deny() {
+    let two = |by, decision| {
+        let mut event = ballot(by, decision);
+        if let Event::Vote { electorate, .. } = &mut event {
+            *electorate = 2;
+        }
+        event
+    };
+    let asked = call(pending());
+    let first = changed(asked.apply(&two(1, Decision::Deny), now(10)));
+    assert_eq!(first.state.name(), "pending");
+    // The same again by the same person is no second vote.
+    let again = first.apply(&two(1, Decision::Deny), now(11));
+    assert_eq!(again, Ok(Applied::Unchanged));
+    let denied = changed(first.apply(&two(2, Decision::Deny), now(12)));
+    assert_eq!(denied.state.name(), "denied");
+    // Both said it, so both get the same answer again; who says otherwise learns who was first.
+    for by in [1, 2] {
+        let again = denied.apply(&two(by, Decision::Deny), now(13));
+        assert_eq!(again, Ok(Applied::Unchanged), "{by}");
+    }
+    let late = denied.apply(&two(1, Decision::Approve), now(13));
+    assert!(matches!(late, Err(Refusal::Decided { by }) if by.by == id(2)));
+
+    let approved = changed(first.apply(&two(2, Decision::Approve), now(12)));
+    assert_eq!(approved.state.name(), "approved");
+    // A mind changed is one vote, not two.
+    let changed_mind = changed(first.apply(&two(1, Decision::Approve), now(12)));
+    assert_eq!(changed_mind.state.name(), "approved");
+    // A single denial that nobody joined settles as a denial when the time is over.
+    let over = changed(first.apply(&Event::Tick, now(1_000)));
+    assert!(matches!(
+        over.state,
+        State::Denied { by: Denial::People { ref votes }, .. } if votes.len() == 1
+    ));
+}
+
+#[test]
+fn another_card_voids_the_votes_on_the_old_one() {
+    let mut deny = ballot(1, Decision::Deny);
+    if let Event::Vote { electorate, .. } = &mut deny {
+        *electorate = 2;
+    }
+    let first = changed(call(pending()).apply(&deny, now(10)));
+    let card = digest(b"x2");
+    let next = changed(first.apply(&Event::Recard { card }, now(11)));
+    assert!(matches!(
+        &next.state,
+        State::Pending { votes, card: now, .. } if votes.is_empty() && *now == card
+    ));
+    let old = next.apply(&ballot(1, Decision::Approve), now(12));
+    assert_eq!(old, Err(Refusal::OtherCard));
+}
+
+#[test]
+fn a_permit_works_once_for_its_plan_and_in_time() {
+    let approved = call(states().remove(1));
+    let with = |change: &dyn Fn(&mut Event)| {
+        let mut event = redeem();
+        change(&mut event);
+        approved.apply(&event, now(10))
+    };
+    let other_plan = with(&|event| {
+        if let Event::Redeem { plan, .. } = event {
+            *plan = digest(b"other");
+        }
+    });
+    assert_eq!(other_plan, Err(Refusal::OtherPlan));
+    let old = with(&|event| {
+        if let Event::Redeem {
+            permit_expires_at, ..
+        } = event
+        {
+            *permit_expires_at = at(10);
+        }
+    });
+    assert_eq!(old, Err(Refusal::PermitExpired));
+    let lapsed = approved.apply(
+        &Event::Redeem {
+            permit: id(10),
+            permit_expires_at: at(2_000),
+            plan: digest(PLAN),
+            executor: ME,
+            attempt: id(11),
+        },
+        now(1_000),
+    );
+    assert_eq!(lapsed, Err(Refusal::TooLate));
+
+    let begun = changed(approved.apply(&redeem(), now(10)));
+    // The same attempt gets the same answer, also when the permit has expired meanwhile.
+    assert_eq!(begun.apply(&redeem(), now(500)), Ok(Applied::Unchanged));
+    let mut second = redeem();
+    if let Event::Redeem { attempt, .. } = &mut second {
+        *attempt = id(12);
+    }
+    assert_eq!(begun.apply(&second, now(11)), Err(Refusal::Redeemed));
+    let mut other = redeem();
+    if let Event::Redeem { permit, .. } = &mut other {
+        *permit = id(13);
+    }
+    assert_eq!(begun.apply(&other, now(11)), Err(Refusal::Redeemed));
+}
+
+#[test]
+fn nobody_but_its_executor_touches_a_call() {
+    let stranger = Service::RunnerEgress;
+    for state in states() {
+        for event in [
+            Event::Redeem {
+                permit: id(10),
+                permit_expires_at: at(60),
+                plan: digest(PLAN),
+                executor: stranger,
+                attempt: id(11),
+            },
+            Event::Report { executor: stranger },
+            Event::Settle {
+                executor: stranger,
+                outcome: outcome(true),
+            },
+            Event::Withdraw {
+                executor: stranger,
+                reason: String::new(),
+            },
+            Event::Lose {
+                executor: stranger,
+                what: String::new(),
+            },
+        ] {
+            assert_eq!(
+                call(state.clone()).apply(&event, now(10)),
+                Err(Refusal::NotTheExecutor),
+                "{} + {event:?}",
+                state.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_registry_judges_by_its_own_uptime() {
+    // Started just now, long after every deadline.
+    let fresh = |after_start: i64| Moment {
+        now: at(500_000 + after_start),
+        started: at(500_000),
+    };
+    let asked = call(pending());
+    assert_eq!(asked.apply(&Event::Tick, fresh(59)), Ok(Applied::Unchanged));
+    let answered = asked.apply(&ballot(1, Decision::Approve), fresh(59));
+    assert_eq!(word(&answered), "approved");
+    assert_eq!(word(&asked.apply(&Event::Tick, fresh(60))), "expired");
+    let running = call(claimed());
+    assert_eq!(
+        running.apply(&Event::Tick, fresh(299)),
+        Ok(Applied::Unchanged)
+    );
+    assert_eq!(word(&running.apply(&Event::Tick, fresh(300))), "orphaned");
+}
+
+#[test]
+fn an_outcome_is_said_once() {
+    let done = call(states().remove(3));
+    let settle = |ok| Event::Settle {
+        executor: ME,
+        outcome: outcome(ok),
+    };
+    assert_eq!(done.apply(&settle(true), now(10)), Ok(Applied::Unchanged));
+    assert_eq!(
+        done.apply(&settle(false), now(10)),
+        Err(Refusal::SettledOtherwise)
+    );
+}
+
+#[test]
+fn a_state_reads_back_as_it_was_written() {
+    for state in states() {
+        let text = serde_json::to_string(&state).unwrap();
+        assert!(text.contains(&format!(r#""state":"{}""#, state.name())));
+        assert_eq!(serde_json::from_str::<State>(&text).unwrap(), state);
+    }
+}
+
+fn changed(result: Result<Applied, Refusal>) -> Call {
+    match result {
+        Ok(Applied::Changed(call)) => *call,
+        other => panic!("expected a change, got {other:?}"),
+    }
+}
+
+fn any_service() -> impl Strategy<Value = Service> {
+    prop_oneof![4 => Just(ME), 1 => Just(Service::RunnerEgress)]
+}
+
+fn any_card() -> impl Strategy<Value = Digest> {
+    prop_oneof![3 => Just(digest(CARD)), 1 => Just(digest(b"new"))]
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let vote = (
+        1_u128..4,
+        any::<bool>(),
+        any_card(),
+        1_u32..4,
+        0_usize..Role::ALL.len(),
+    )
+        .prop_map(|(by, yes, card, electorate, role)| Event::Vote {
+            vote: vote(
+                by,
+                if yes {
+                    Decision::Approve
+                } else {
+                    Decision::Deny
+                },
+            ),
+            role: Role::ALL[role],
+            card,
+            electorate,
+        });
+    let redeem = (
+        0_u128..3,
+        0_u128..3,
+        -50_i64..3_000,
+        any::<bool>(),
+        any_service(),
+    )
+        .prop_map(|(permit, attempt, until, fits, executor)| Event::Redeem {
+            permit: id(100 + permit),
+            permit_expires_at: at(until),
+            plan: digest(if fits { PLAN } else { b"other" }),
+            executor,
+            attempt: id(200 + attempt),
+        });
+    prop_oneof![
+        4 => vote,
+        4 => redeem,
+        1 => any_card().prop_map(|card| Event::Recard { card }),
+        1 => any_service().prop_map(|executor| Event::Report { executor }),
+        2 => (any_service(), any::<bool>()).prop_map(|(executor, ok)| Event::Settle { executor, outcome: outcome(ok) }),
+        1 => any_service().prop_map(|executor| Event::Withdraw { executor, reason: "changed".to_owned() }),
+        1 => any_service().prop_map(|executor| Event::Lose { executor, what: "gone".to_owned() }),
+        1 => Just(Event::Cancel),
+        1 => Just(Event::Supersede { by: id(9) }),
+        2 => Just(Event::Tick),
+    ]
+}
+
+fn first_state() -> impl Strategy<Value = State> {
+    prop_oneof![
+        3 => Just(pending()),
+        1 => Just(State::Approved {
+            grounds: Grounds::Rule { rule: "tier-read".to_owned() },
+            use_before: at(1_000),
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn whatever_happens_the_gate_holds(
+        first in first_state(),
+        steps in prop::collection::vec((any_event(), 0_i64..400), 1..40),
+    ) {
+        let allowed_by_rule = matches!(first, State::Approved { .. });
+        let mut call = call(first);
+        let mut clock = 0;
+        let mut claims = 0;
+        let mut approved_by_a_vote = false;
+        for (event, seconds) in steps {
+            clock += seconds;
+            let moment = now(clock);
+            let before = call.clone();
+            let result = call.apply(&event, moment);
+            let next = match result {
+                Ok(Applied::Changed(next)) => *next,
+                // What fails or repeats has nothing to change it with.
+                Ok(Applied::Unchanged) | Err(_) => continue,
+            };
+            // An ended call never changes.
+            prop_assert!(!before.state.is_final(), "{} + {event:?}", before.state.name());
+            // The version only grows, and the call stays the call.
+            prop_assert_eq!(next.version, before.version + 1);
+            let same = Call { version: before.version, state: before.state.clone(), ..next.clone() };
+            prop_assert_eq!(&same, &before);
+            // Only its executor moves what runs.
+            if let Event::Redeem { executor, .. }
+            | Event::Report { executor }
+            | Event::Settle { executor, .. }
+            | Event::Withdraw { executor, .. }
+            | Event::Lose { executor, .. } = &event
+            {
+                prop_assert_eq!(*executor, before.executor);
+            }
+            match (&before.state, &next.state) {
+                // Only a person's vote approves, on exactly this card, in time: silence never does.
+                (State::Pending { card, expires_at, .. }, State::Approved { grounds, .. }) => {
+                    let Event::Vote { vote, role, card: seen, .. } = &event else {
+                        return Err(TestCaseError::fail(format!("{event:?} approved")));
+                    };
+                    prop_assert!(role.may_decide());
+                    prop_assert_eq!(seen, card);
+                    prop_assert_eq!(vote.decision, Decision::Approve);
+                    prop_assert!(moment.now < *expires_at);
+                    prop_assert_eq!(grounds.vote(), Some(vote));
+                    approved_by_a_vote = true;
+                }
+                (from, State::Approved { .. }) => {
+                    return Err(TestCaseError::fail(format!("approved from {}", from.name())));
+                }
+                // Claimed at most once, and only what was approved, for the plan that was.
+                (State::Approved { use_before, .. }, State::Claimed { .. }) => {
+                    claims += 1;
+                    prop_assert!(allowed_by_rule || approved_by_a_vote);
+                    prop_assert!(moment.now < *use_before);
+                    let Event::Redeem { plan, permit_expires_at, .. } = &event else {
+                        return Err(TestCaseError::fail(format!("{event:?} claimed")));
+                    };
+                    prop_assert_eq!(*plan, before.plan);
+                    prop_assert!(moment.now < *permit_expires_at);
+                }
+                (State::Claimed { permit, attempt, .. }, State::Claimed { permit: p, attempt: a, .. }) => {
+                    prop_assert_eq!((permit, attempt), (p, a));
+                }
+                (from, State::Claimed { .. } | State::Settled { .. } | State::Orphaned { .. }) => {
+                    prop_assert!(matches!(from, State::Claimed { .. }), "from {}", from.name());
+                }
+                _ => {}
+            }
+            prop_assert!(claims <= 1);
+            call = next;
+        }
+        // Time ends whatever is left, and what waited did not run.
+        let end = Moment { now: at(clock) + SignedDuration::from_hours(48), started: at(-100_000) };
+        if let Ok(Applied::Changed(over)) = call.apply(&Event::Tick, end) {
+            prop_assert!(over.state.is_final());
+            prop_assert_ne!(over.state.name(), "settled");
+        } else {
+            prop_assert!(call.state.is_final());
+        }
+    }
+}
