@@ -109,3 +109,50 @@ pub struct ModelInfo {
     /// How many bytes of conversation it may be sent.
     pub context_bytes: usize,
 }
+
+/// The first line of a tool-role message, as JSON: how a call ended, in the platform's own words. What
+/// the call returned follows, fenced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolNote {
+    /// How it ended.
+    pub outcome: ToolOutcome,
+    /// The tool as the model named it.
+    pub tool: String,
+    /// How it ended in a sentence. Never what the tool returned.
+    pub words: String,
+    /// The person who denied it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The rule that refused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Why, as the person or the rule put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How a call ended, as the model is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolOutcome {
+    /// It ran and did what it was meant to.
+    Ok,
+    /// It ran and failed.
+    Failed,
+    /// A person denied it.
+    Denied,
+    /// Nobody answered, or nobody collected it, in time.
+    Expired,
+    /// It began, and nobody knows how it ended. It never runs again.
+    Orphaned,
+    /// A rule refused it.
+    Refused,
+    /// The turn was ended before it ran.
+    Cancelled,
+    /// Another question took its place.
+    Superseded,
+    /// What would have run was no longer what was approved.
+    Changed,
+    /// Its arguments are not what the tool takes; nothing was filed.
+    InvalidArguments,
+}
