@@ -110,6 +110,8 @@ pub struct Ended {
     pub stdout_bytes: u64,
     /// Bytes printed in all, shown or not.
     pub stderr_bytes: u64,
+    /// What else is known of why it ended so, in a few words.
+    pub remark: Option<String>,
 }
 
 /// The ways in which a run ends.
@@ -132,13 +134,13 @@ pub enum How {
         /// The limit in MiB.
         limit_mib: u64,
     },
-    /// It wanted more processes than it may have.
-    Processes {
-        /// The limit.
-        limit: u64,
-    },
     /// Somebody ended it.
     Cancelled,
+    /// Nothing ran.
+    NotStarted {
+        /// Why.
+        why: String,
+    },
     /// Nobody knows: the sandbox is gone and did not say.
     Unknown {
         /// What is known.

@@ -27,8 +27,9 @@ use super::{
 
 /// A permit may be found too old this often, and is collected anew.
 const PERMITS: usize = 3;
-/// How much longer than its own limit a run may take before the broker is taken for gone.
-const BROKER_GRACE: Duration = Duration::from_secs(30);
+/// How much longer than its own limit a run may take, its wait for a sandbox included, before the
+/// broker is taken for gone.
+const BROKER_GRACE: Duration = Duration::from_mins(3);
 
 /// Carries out calls. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -333,7 +334,7 @@ fn log_refusal(call: CallId, error: &RegistryError) {
 }
 
 /// At most as long as the registry takes a reason.
-fn clipped(reason: &str) -> String {
+pub(crate) fn clipped(reason: &str) -> String {
     let end = reason.floor_char_boundary(limits::REASON_MAX);
     reason.get(..end).unwrap_or_default().to_owned()
 }

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod begun;
+mod broker_code;
 mod code;
 mod execute;
 mod live;

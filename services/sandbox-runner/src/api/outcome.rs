@@ -52,8 +52,17 @@ impl Printed {
             text,
             truncated: out.cut || err.cut,
             total_bytes: out.total + err.total,
-            note: format!("ran {}", seconds(ended.ran)),
+            note: note(ended),
         }
+    }
+}
+
+/// What the run used, and what else is known, in words.
+fn note(ended: &Ended) -> String {
+    match (&ended.how, &ended.remark) {
+        (How::NotStarted { .. }, _) => String::new(),
+        (_, None) => format!("ran {}", seconds(ended.ran)),
+        (_, Some(remark)) => format!("ran {}; {remark}", seconds(ended.ran)),
     }
 }
 
@@ -100,14 +109,16 @@ pub(crate) fn outcome(ended: &Ended, timeout: Duration) -> Option<Outcome> {
         How::Signal { signal } => format!("killed by signal {signal} after {}", seconds(ended.ran)),
         How::TimeLimit => format!("time limit of {} reached", seconds(timeout)),
         How::OutOfMemory { limit_mib } => format!("out of memory ({limit_mib} MiB)"),
-        How::Processes { limit } => format!("process limit of {limit} reached"),
         How::Cancelled => format!("cancelled after {}", seconds(ended.ran)),
+        How::NotStarted { why } => format!("not started: {why}"),
         How::Unknown { .. } => return None,
     };
-    Some(Outcome {
-        ok: matches!(ended.how, How::Exit { code: 0 }),
-        summary,
-    })
+    let ok = matches!(ended.how, How::Exit { code: 0 });
+    let summary = match &ended.remark {
+        Some(remark) if !ok => format!("{summary} ({remark})"),
+        _ => summary,
+    };
+    Some(Outcome { ok, summary })
 }
 
 /// A length of time for people: `30 s`, `0.04 s`, `1.5 s`.
@@ -129,6 +140,7 @@ mod tests {
             ran: Duration::from_millis(41),
             stdout_bytes: out,
             stderr_bytes: err,
+            remark: None,
         }
     }
 
@@ -160,9 +172,11 @@ mod tests {
                 "out of memory (512 MiB)",
             ),
             (
-                How::Processes { limit: 64 },
+                How::NotStarted {
+                    why: "no sandbox is free".into(),
+                },
                 false,
-                "process limit of 64 reached",
+                "not started: no sandbox is free",
             ),
             (How::Cancelled, false, "cancelled after 0.04 s"),
         ] {
@@ -175,6 +189,29 @@ mod tests {
         assert_eq!(
             outcome(&ended(unknown, 0, 0), Duration::from_secs(30)),
             None
+        );
+    }
+
+    #[test]
+    fn a_remark_explains_an_end_that_is_not_well() {
+        let mut end = ended(How::Exit { code: 1 }, 0, 0);
+        end.remark = Some("3 processes refused (limit 64)".to_owned());
+        let said = outcome(&end, Duration::from_secs(30)).unwrap();
+        assert_eq!(
+            said.summary,
+            "exit 1 after 0.04 s (3 processes refused (limit 64))"
+        );
+        end.how = How::Exit { code: 0 };
+        let said = outcome(&end, Duration::from_secs(30)).unwrap();
+        assert_eq!(
+            (said.ok, said.summary.as_str()),
+            (true, "exit 0 after 0.04 s")
+        );
+        assert!(
+            Printed::new(9)
+                .output(&end)
+                .note
+                .contains("3 processes refused")
         );
     }
 

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kazma_domain::{Action, Digest, Plan, plan::Window};
+use kazma_domain::{Action, Digest, Plan, canonical_json, plan::Window};
 use serde_json::Value;
 
 use super::{
@@ -18,6 +18,10 @@ const WHOLE: Window = Window::Bytes {
     offset: 0,
     limit: (1 << 53) - 1,
 };
+
+/// Bytes of one plan in canonical form. With the call's arguments beside it, it fits what the registry
+/// takes as one filing.
+const PLAN_BYTES: usize = 3 * 1024 * 1024;
 
 /// Makes plans. Changes nothing.
 #[derive(Debug, Clone)]
@@ -69,12 +73,19 @@ impl Planner {
             arguments: arguments.clone(),
             action,
         };
-        let digest = plan.digest().map_err(|_| {
+        let bytes = canonical_json(&plan).map_err(|_| {
             Refused::new(
                 "plan-form",
                 "The plan has no exact form. Write plain numbers.",
             )
         })?;
+        if bytes.len() > PLAN_BYTES {
+            return Err(Refused::new(
+                "plan-too-big",
+                "The change is too large to be shown whole on a card. Write to a new file instead.",
+            ));
+        }
+        let digest = Digest::of_bytes(&bytes);
         Ok(Prepared { plan, digest, act })
     }
 

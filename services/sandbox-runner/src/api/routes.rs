@@ -17,7 +17,11 @@ use kazma_wire::{
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::{arguments::Request, execute::Executor, registry::RegistryError};
+use super::{
+    arguments::Request,
+    execute::{Executor, clipped},
+    registry::RegistryError,
+};
 
 /// Bytes of one request: the largest arguments, written with every character escaped, fit.
 const BODY_MAX: usize = 2 * 1024 * 1024;
@@ -93,7 +97,7 @@ async fn plan(
             Ok(prepared) => Proposal::Plan(Box::new(prepared.plan)),
             Err(refused) => Proposal::Refuse {
                 rule: refused.rule.to_owned(),
-                reason: refused.reason,
+                reason: clipped(&refused.reason),
             },
         }
     };

@@ -145,7 +145,7 @@ impl Scripted {
                 changed.await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(600), wait)
+        tokio::time::timeout(Duration::from_mins(10), wait)
             .await
             .expect("it never happened")
     }
@@ -166,7 +166,7 @@ impl Scripted {
     /// A call that an earlier process had begun.
     pub(super) fn claimed(&self, plan: &Plan) -> Call {
         let mut call = self.call(plan);
-        self.claim(
+        Self::claim(
             &mut call,
             PermitId::new(noon(), &self.entropy),
             AttemptId::new(noon(), &self.entropy),
@@ -193,7 +193,7 @@ impl Scripted {
         }
     }
 
-    fn claim(&self, call: &mut Call, permit: PermitId, attempt: AttemptId) {
+    fn claim(call: &mut Call, permit: PermitId, attempt: AttemptId) {
         call.state = State::Claimed {
             grounds: grounds(),
             permit,
@@ -323,7 +323,7 @@ impl Registry for Scripted {
                     return refuse(404, "not-found");
                 };
                 match &call.state {
-                    State::Approved { .. } => self.claim(call, claims.permit, request.attempt),
+                    State::Approved { .. } => Self::claim(call, claims.permit, request.attempt),
                     State::Claimed { attempt, .. } if *attempt == request.attempt => {}
                     _ => return refuse(409, "permit-redeemed"),
                 }
@@ -349,7 +349,7 @@ impl Registry for Scripted {
                 request
                     .chunks
                     .iter()
-                    .for_each(|c| inner.output.push_str(&c.text))
+                    .for_each(|c| inner.output.push_str(&c.text));
             });
             Ok(())
         })
@@ -516,6 +516,7 @@ impl CodeRunner for Python {
                         ran,
                         stdout_bytes,
                         stderr_bytes,
+                        remark: None,
                     })
                 })
             };

@@ -223,9 +223,12 @@ async fn a_link_in_place_of_the_approved_file_is_withdrawn() {
         .with(|inner| assert!(inner.withdrawn[0].1.contains("symbolic link")));
 }
 
+/// What happens to the sandbox after the card was made.
+type Change = fn(&Python);
+
 #[tokio::test(start_paused = true)]
 async fn another_sandbox_than_on_the_card_voids_the_approval() {
-    let cases: [(fn(&Python), &str); 3] = [
+    let cases: [(Change, &str); 3] = [
         (
             |p| p.with(|i| i.status.sandbox.enforcement = vec!["memory 512 MiB (rlimit)".into()]),
             "limits are now",

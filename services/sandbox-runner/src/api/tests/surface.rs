@@ -133,6 +133,8 @@ async fn what_will_not_be_done_is_filed_with_its_reason() {
     std::os::unix::fs::symlink("/etc/passwd", house.file("link")).unwrap();
     std::fs::write(house.file("a"), "x").unwrap();
     std::fs::hard_link(house.file("a"), house.file("b")).unwrap();
+    // Every byte of it takes six in a plan.
+    std::fs::write(house.file("odd"), "\u{1}".repeat(1024 * 1024)).unwrap();
     let long = "x".repeat(200_000);
     for (tool, arguments, rule) in [
         ("python_exec", json!({"code": " \n"}), "code-empty"),
@@ -153,6 +155,11 @@ async fn what_will_not_be_done_is_filed_with_its_reason() {
             "file_write",
             json!({"path": "x", "content": "a\0"}),
             "content-binary",
+        ),
+        (
+            "file_write",
+            json!({"path": "odd", "content": ""}),
+            "plan-too-big",
         ),
         ("file_list", json!({"pattern": "a/*"}), "pattern"),
     ] {

@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_change_too_large_to_search_still_has_every_line() {
-        let old: String = (0..9_000).map(|n| format!("old {n}\n")).collect();
-        let new: String = (0..9_000).map(|n| format!("new {n}\n")).collect();
+        let old = (0..9_000).fold(String::new(), |text, n| text + &format!("old {n}\n"));
+        let new = (0..9_000).fold(String::new(), |text, n| text + &format!("new {n}\n"));
         let text = unified("n", Some(old.as_bytes()), &new);
         assert_eq!(
             text.lines().filter(|l| l.starts_with("-old ")).count(),
