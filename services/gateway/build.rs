@@ -25,17 +25,29 @@ const ASSETS: [(&str, &str, &str); 5] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=assets");
     println!("cargo::rerun-if-changed=build.rs");
-    let root = env::var("CARGO_MANIFEST_DIR")?;
+    let root = required("CARGO_MANIFEST_DIR")?;
     let folder = Path::new(&root).join("assets");
     if !folder.join("vendor/icons").is_dir() {
         println!("cargo::error=run scripts/assets first");
         return Err("run scripts/assets first".into());
     }
-    let out = env::var("OUT_DIR")?;
+    let out = required("OUT_DIR")?;
     let out = Path::new(&out);
-    let code = format!("{}{}", manifest(&folder, out)?, icons(&folder.join("vendor/icons"))?);
+    let code = format!(
+        "{}{}",
+        manifest(&folder, out)?,
+        icons(&folder.join("vendor/icons"))?
+    );
     fs::write(out.join("assets.rs"), code)?;
     Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a build script's settings are cargo's variables"
+)]
+fn required(name: &str) -> Result<String, env::VarError> {
+    env::var(name)
 }
 
 fn manifest(folder: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
@@ -49,12 +61,16 @@ fn manifest(folder: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
         };
         let path = out.join(name);
         fs::write(&path, &content)?;
+        let path = path
+            .to_str()
+            .ok_or("a build folder whose name is not text")?;
         let digest = Sha256::digest(&content);
-        let hash: String = digest
+        let hash = digest
             .iter()
             .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+            .try_fold(String::new(), |mut hash, byte| {
+                write!(hash, "{byte:02x}").map(|()| hash)
+            })?;
         let (stem, extension) = name
             .split_once('.')
             .ok_or("an asset without an extension")?;

@@ -9,7 +9,6 @@ const fetchPart = (path, target, swap) => window.htmx.ajax('GET', path, { source
 // --- Time: what is left on cards, and clocks in the reader's own zone.
 
 const ends = new WeakMap();
-
 function words(seconds) {
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes}:${String(seconds % 60).padStart(2, '0')}`;
@@ -46,8 +45,7 @@ function clocks() {
 const seen = new Set();
 const version = (card) => `${card.dataset.gate} ${$('[name=args_digest]', card)?.value}`;
 const watcher = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) {
-    if (!isIntersecting) continue;
+  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
     seen.add(version(target.closest('[data-gate]')));
     watcher.unobserve(target);
     $$('[data-approve]').forEach(gateApprove);
@@ -91,7 +89,7 @@ function notice(words) {
 function settlePen(wanted) {
   const [pen, inbox, button] = [$('#pen'), $('#inbox'), $('#fresh')];
   if (!pen) return;
-  if (wanted || !$('[data-state=pending]', inbox)) inbox.prepend(...pen.children);
+  if (wanted || !$('[data-state=waiting]', inbox)) inbox.prepend(...pen.children);
   button.hidden = !pen.children.length;
   button.textContent = `${pen.children.length} new`;
   wake();
@@ -165,7 +163,6 @@ const tabs = new BroadcastChannel('kazma');
 tabs.onmessage = ({ data: [name, data] }) => on[name]?.(data);
 const tell = (name, data) => { on[name](data); tabs.postMessage([name, data]); };
 let leave;
-
 function listen() {
   const asked = performance.now();
   const lead = () => new Promise((left) => {

@@ -52,8 +52,8 @@ impl Preview {
             shell.theme.clone_from(theme);
         }
         if asked.get("dir").is_some_and(|dir| dir == "rtl") {
-            shell.dir = "rtl".to_owned();
-            shell.lang = "ar".to_owned();
+            "rtl".clone_into(&mut shell.dir);
+            "ar".clone_into(&mut shell.lang);
         }
         if asked.contains_key("bands") {
             shell.bands.push(Band::no_isolation(

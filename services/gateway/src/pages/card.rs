@@ -108,7 +108,7 @@ impl CardState {
     /// The value of `data-state`, which style sheet and script use.
     pub fn key(self) -> &'static str {
         match self {
-            Self::Waiting => "pending",
+            Self::Waiting => "waiting",
             Self::Approved => "approved",
             Self::Running => "running",
             Self::Ran => "ran",
@@ -461,6 +461,18 @@ impl Card {
             ],
             warnings: vec!["The text holds a character that does not show itself.".to_owned()],
             why: "Writing into the workspace asks.".to_owned(),
+            details: vec![
+                Detail {
+                    name: "Tool".to_owned(),
+                    value: "file_write".to_owned(),
+                    code: true,
+                },
+                Detail {
+                    name: "Gate".to_owned(),
+                    value: "gate_01932f0c4a7b7d20b1c3".to_owned(),
+                    code: true,
+                },
+            ],
             ..Self::sample()
         }
     }
@@ -538,7 +550,21 @@ mod tests {
             .map(Card::sample_in)
             .map(|card| format!("{} | {}", card.settled_words(), card.settled_outcome()))
             .collect();
-        insta::assert_snapshot!(lines.join("\n"));
+        assert_eq!(
+            lines,
+            [
+                "Waiting | ",
+                "Approved by you on the web | about to run",
+                "Approved by you on the web | running",
+                "Approved by you on the web | ran 0.04 s, exit 0",
+                "Approved by you on the web | ran 60 s, stopped at the time limit",
+                "Denied by you on the web | ",
+                "Expired: nobody answered in time | ",
+                "Withdrawn before anybody decided | ",
+                "Approved by you on the web | not run: the file changed after the card was shown",
+                "Approved by you on the web | outcome unknown: it is never run again",
+            ]
+        );
     }
 
     #[test]

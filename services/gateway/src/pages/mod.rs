@@ -26,3 +26,6 @@ pub use thread::{
     ChatPage, Example, Message, MessagesPart, Speaker, ThreadPage, ThreadRow, ThreadsPage,
 };
 pub use visible::{Span, lookalike_hosts, visible};
+
+#[cfg(test)]
+mod tests;

@@ -76,8 +76,7 @@ impl Band {
         Self {
             tone: Tone::Note,
             text: "Demo model: scripted, not intelligent.".to_owned(),
-            fix: "For a real one, set KAZMA_MODEL_BASE_URL."
-                .to_owned(),
+            fix: "For a real one, set KAZMA_MODEL_BASE_URL.".to_owned(),
         }
     }
 
