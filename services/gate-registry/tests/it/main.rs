@@ -1,0 +1,13 @@
+//! The registry as its callers see it, on a real database, with a clock that the test moves.
+
+#![cfg(test)]
+
+mod filing;
+mod gates;
+mod house;
+mod http;
+mod mesh;
+mod permits;
+mod polls;
+mod restart;
+mod trail;
