@@ -111,7 +111,6 @@ async function onGate({ gate_id: gate, thread_id: thread, state }) {
   if (!home) return announce();
   if (shown(gate, here ? home : document).length) return;
   await fetchPart(part(gate, here ? 'side' : ''), home, here ? 'beforeend' : 'afterbegin');
-  if (here) $('#main').classList.add('beside');
   shown(gate, home).forEach(announce);
   settlePen();
 }

@@ -99,4 +99,67 @@ mod tests {
             assert!(!script.contains(sink), "{sink}");
         }
     }
+
+    /// Relative luminance of `#rgb` or `#rrggbb`, as WCAG 2.2 defines it.
+    fn luminance(colour: &str) -> f64 {
+        let digits = colour.trim().trim_start_matches('#');
+        let wide = if digits.len() == 3 { 1 } else { 2 };
+        let part = |n: usize| {
+            let text = &digits[n * wide..(n + 1) * wide];
+            let value = u8::from_str_radix(&text.repeat(3 - wide), 16).unwrap();
+            let value = f64::from(value) / 255.0;
+            if value <= 0.040_45 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * part(0) + 0.7152 * part(1) + 0.0722 * part(2)
+    }
+
+    #[test]
+    fn text_and_controls_stand_out_in_both_themes() {
+        let css = include_str!("../../assets/app.css");
+        let token = |name: &str, theme: usize| {
+            let (_, rest) = css.split_once(&format!("--{name}: light-dark(")).unwrap();
+            let pair = rest.split_once(')').unwrap().0;
+            luminance(pair.split(',').nth(theme).unwrap())
+        };
+        let text = [
+            "text", "muted", "accent", "known", "tool", "nobody", "danger",
+        ];
+        for theme in [0, 1] {
+            let contrast = |a: &str, b: &str| {
+                let (a, b) = (token(a, theme), token(b, theme));
+                (a.max(b) + 0.05) / (a.min(b) + 0.05)
+            };
+            for ground in ["ground", "raised", "sunk"] {
+                for colour in text {
+                    assert!(
+                        contrast(colour, ground) >= 4.5,
+                        "{colour} on {ground}, theme {theme}"
+                    );
+                }
+                assert!(
+                    contrast("edge", ground) >= 3.0,
+                    "edge on {ground}, theme {theme}"
+                );
+            }
+            for ground in ["add", "del", "caution"] {
+                assert!(
+                    contrast("text", ground) >= 4.5,
+                    "text on {ground}, theme {theme}"
+                );
+            }
+            assert!(
+                contrast("muted", "add") >= 4.5 && contrast("muted", "del") >= 4.5,
+                "line numbers, theme {theme}"
+            );
+            assert!(
+                contrast("on-accent", "accent") >= 4.5,
+                "primary, theme {theme}"
+            );
+            assert!(contrast("ground", "nobody") >= 4.5, "chip, theme {theme}");
+        }
+    }
 }
