@@ -132,7 +132,7 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
 }
 
 async fn health(_: Caller<Anyone>) -> Json<Value> {
-    Json(json!({"state": "ok"}))
+    Json(json!({"status": "ok"}))
 }
 
 /// Follows the live turns until `stop`. What is under way then goes on from its checkpoints next time.

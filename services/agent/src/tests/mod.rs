@@ -1,1 +1,7 @@
-//! t
+//! The agent against scripted doubles of the registry, the runner and the model, on a real database.
+
+mod house;
+mod limits;
+mod refusals;
+mod resume;
+mod turns;

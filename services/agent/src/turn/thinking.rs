@@ -20,8 +20,8 @@ use crate::{
 
 /// Rounds with the model in one turn.
 pub(crate) const STEPS_MAX: u32 = 24;
-/// Bytes of an answer's words.
-const TEXT_MAX: usize = 1024 * 1024;
+/// Bytes of an answer's words; the registry keeps a little more of a reply.
+const TEXT_MAX: usize = 255 * 1024;
 /// How often a model that failed in a way that may pass is asked in all.
 const ATTEMPTS: u32 = 3;
 /// Other turns of the thread that are asked what they wait for.
