@@ -1,0 +1,98 @@
+//! What the supervisor tells a service at its start: one JSON line on its standard input, which then
+//! stays open. Its end is the sign to stop, so that no service outlives its supervisor.
+
+use std::net::SocketAddr;
+
+use camino::Utf8PathBuf;
+use jiff::Timestamp;
+use kazma_domain::{Digest, Service};
+use serde::{Deserialize, Serialize};
+
+/// What one service is told. Secrets travel here, never in arguments or the environment.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Boot {
+    /// The service's own folder.
+    pub(crate) folder: Utf8PathBuf,
+    /// Which log lines to write.
+    pub(crate) log: Option<String>,
+    /// How to get a first certificate; the registry needs none.
+    pub(crate) token: Option<String>,
+    /// Where the others are.
+    pub(crate) peers: Peers,
+    /// What else this one needs.
+    pub(crate) role: Role,
+}
+
+/// Where the services listen.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Peers {
+    pub(crate) registry: SocketAddr,
+    pub(crate) gateway: SocketAddr,
+    pub(crate) runner: SocketAddr,
+}
+
+/// What one service needs that no other does.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    GateRegistry {
+        invitations: Vec<Invitation>,
+    },
+    RunnerBroker {
+        workspace: Utf8PathBuf,
+        allowed_uid: u32,
+        jail_uid: Option<u32>,
+    },
+    RunnerEgress,
+    RunnerApi {
+        workspace: Utf8PathBuf,
+        broker: Utf8PathBuf,
+    },
+    Agent,
+    Gateway(Box<Gateway>),
+}
+
+/// What the gateway needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Gateway {
+    pub(crate) listen: SocketAddr,
+    pub(crate) public_url: Option<String>,
+    pub(crate) api_token: String,
+    pub(crate) secret: Option<String>,
+    pub(crate) services_file: Utf8PathBuf,
+    pub(crate) production: bool,
+    pub(crate) model: Model,
+}
+
+/// Which model the gateway speaks to.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Model {
+    /// None is set: the pages say so.
+    None,
+    /// The scripted one.
+    Demo,
+    /// An OpenAI-compatible endpoint.
+    OpenAi {
+        base_url: String,
+        name: String,
+        api_key: Option<String>,
+    },
+}
+
+/// A join token as the registry knows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Invitation {
+    pub(crate) service: Service,
+    /// The digest of the secret's text.
+    pub(crate) digest: Digest,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// The line a service writes on its standard output once it serves.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    /// The digest of the CA, from the registry alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<Digest>,
+}

@@ -1,0 +1,226 @@
+//! The command line.
+
+use std::net::SocketAddr;
+
+use camino::Utf8PathBuf;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use kazma_domain::{Role, Service};
+use secrecy::SecretString;
+
+/// A self-hosted AI agent that does nothing dangerous unless a person said yes to exactly that call.
+#[derive(Debug, Parser)]
+#[command(name = "kazma", version, about)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start everything on this machine and keep it running
+    Up(Box<Up>),
+    /// One service of `kazma up`; it is started by it and not by hand
+    #[command(hide = true)]
+    Service {
+        /// Which
+        service: Service,
+    },
+    #[command(flatten)]
+    Operator(Operator),
+}
+
+/// The flags of `kazma up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Where the pages and the API are served; port 0 takes a free one
+    #[arg(
+        long,
+        env = "KAZMA_LISTEN",
+        default_value = "127.0.0.1:9090",
+        value_name = "ADDR:PORT"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Use the built-in scripted model: real in everything but the model
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// What runs code
+    #[arg(long, value_enum, default_value_t = Sandbox::Auto, env = "KAZMA_SANDBOX")]
+    pub(crate) sandbox: Sandbox,
+    /// Print one JSON line when ready
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The folder that tools may see (default: `workspace` in the data folder)
+    #[arg(long, env = "KAZMA_WORKSPACE", value_name = "DIR")]
+    pub(crate) workspace: Option<Utf8PathBuf>,
+    /// The shared operator secret; any other address than loopback needs it
+    #[arg(long, env = "KAZMA_SECRET", hide_env_values = true, hide = true)]
+    pub(crate) secret: Option<SecretString>,
+    /// The address that people type, if it is another, such as `https://kazma.example`
+    #[arg(long, env = "KAZMA_PUBLIC_URL", value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// Strict posture
+    #[arg(long, env = "KAZMA_PRODUCTION", value_parser = switch, default_value = "0", hide = true)]
+    pub(crate) production: bool,
+    #[command(flatten)]
+    pub(crate) model: Model,
+    /// Which log lines to write, such as `info` or `kazma_agent=debug`
+    #[arg(long, env = "KAZMA_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+}
+
+/// Where a real model is.
+#[derive(Debug, Args)]
+pub(crate) struct Model {
+    /// Any OpenAI-compatible endpoint, such as `http://localhost:11434/v1`
+    #[arg(
+        long = "model-base-url",
+        env = "KAZMA_MODEL_BASE_URL",
+        value_name = "URL"
+    )]
+    pub(crate) base_url: Option<String>,
+    /// The model's name there
+    #[arg(long = "model", env = "KAZMA_MODEL", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// The key, if the endpoint wants one
+    #[arg(
+        long = "model-api-key",
+        env = "KAZMA_MODEL_API_KEY",
+        hide_env_values = true,
+        hide = true
+    )]
+    pub(crate) api_key: Option<SecretString>,
+    /// A file that holds the key
+    #[arg(
+        long = "model-api-key-file",
+        env = "KAZMA_MODEL_API_KEY_FILE",
+        value_name = "FILE"
+    )]
+    pub(crate) api_key_file: Option<Utf8PathBuf>,
+}
+
+/// The data folder, which every command needs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Place {
+    /// The data folder [default: /var/lib/kazma as root, else ~/.local/share/kazma]
+    #[arg(long, env = "KAZMA_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<Utf8PathBuf>,
+}
+
+/// What runs code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sandbox {
+    /// The strongest that is there.
+    Auto,
+    /// Sibling containers.
+    Docker,
+    /// Namespaces and seccomp by bubblewrap.
+    Native,
+    /// Pods.
+    Kubernetes,
+    /// Virtual machines of E2B.
+    E2b,
+    /// No isolation.
+    Local,
+}
+
+/// The operator's commands. They speak to the running gateway.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Operator {
+    /// Print a new one-time sign-in link
+    LoginLink(Place),
+    /// The people who may sign in
+    Users {
+        #[command(subcommand)]
+        command: Users,
+    },
+    /// The cards, with the terminal as a surface
+    Gates {
+        #[command(subcommand)]
+        command: Gates,
+    },
+    /// The record of all that happened
+    Audit {
+        #[command(subcommand)]
+        command: Audit,
+    },
+}
+
+/// `kazma users`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Users {
+    /// Add a person and print their one-time sign-in link
+    Add {
+        /// The name others see
+        name: String,
+        /// viewer, approver, operator or admin
+        #[arg(long)]
+        role: Role,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// List them
+    List {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// `kazma gates`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Gates {
+    /// List the cards that wait
+    List {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show a whole card
+    Show {
+        /// The gate's id
+        id: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show a whole card and ask
+    Approve {
+        /// The gate's id
+        id: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Deny a card
+    Deny {
+        /// The gate's id
+        id: String,
+        /// Why, for the agent and the record
+        #[arg(long)]
+        reason: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// `kazma audit`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Check the whole chain
+    Verify {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// A flag or setting that cannot be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+/// Reads a switch as the reference system does: `1/true/on/yes` and `0/false/off/no`.
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" => Ok(true),
+        "" | "0" | "false" | "off" | "no" => Ok(false),
+        _ => Err("use 1 or 0".to_owned()),
+    }
+}

@@ -1,0 +1,79 @@
+//! A small client of the gateway's public API.
+
+use std::time::Duration;
+
+use kazma_wire::Problem;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+/// The gateway's public API with the operator's token.
+#[derive(Debug)]
+pub(crate) struct Api {
+    http: reqwest::Client,
+    base: String,
+    token: SecretString,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    #[error("kazma does not answer at {base}; is `kazma up` running?")]
+    Unreachable {
+        base: String,
+        #[source]
+        source: reqwest::Error,
+    },
+    #[error("{}", .0.detail.clone().unwrap_or_else(|| .0.title.clone()))]
+    Refused(Box<Problem>),
+}
+
+impl Api {
+    /// A client of the gateway at `base`.
+    pub(crate) fn new(base: &str, token: &str) -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(Duration::from_secs(30))
+            .build()?;
+        Ok(Self {
+            http,
+            base: base.to_owned(),
+            token: SecretString::from(token.to_owned()),
+        })
+    }
+
+    /// `GET path`.
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
+        self.send(self.http.get(format!("{}{path}", self.base)))
+            .await
+    }
+
+    /// `POST path` with a JSON body.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        self.send(self.http.post(format!("{}{path}", self.base)).json(body))
+            .await
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, ApiError> {
+        let unreachable = |source| ApiError::Unreachable {
+            base: self.base.clone(),
+            source,
+        };
+        let answer = request
+            .bearer_auth(self.token.expose_secret())
+            .header("X-Kazma-Surface", "terminal")
+            .send()
+            .await
+            .map_err(unreachable)?;
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(unreachable)?;
+        if status.is_success() {
+            return Ok(serde_json::from_slice(&body).unwrap_or(Value::Null));
+        }
+        Err(ApiError::Refused(Box::new(
+            serde_json::from_slice(&body).unwrap_or_else(|_| {
+                Problem::new(status.as_u16(), "unknown", "The gateway gave no reason")
+            }),
+        )))
+    }
+}

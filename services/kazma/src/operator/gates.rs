@@ -1,0 +1,152 @@
+//! The terminal as an approval surface.
+
+use std::{
+    io::{BufRead, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use kazma_runtime::BoxError;
+use serde_json::{Value, json};
+
+use super::{api::Api, at, say, text};
+use crate::cli::{Gates, Usage};
+
+pub(super) async fn run(command: Gates) -> Result<ExitCode, BoxError> {
+    match command {
+        Gates::List { place } => {
+            let answer = at(&place)?.get("/api/gates?state=pending").await?;
+            for gate in answer
+                .get("gates")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                say(&format!(
+                    "{}  {}",
+                    text(gate, "gate_id"),
+                    visible(text(gate, "headline"))
+                ))?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Gates::Show { id, place } => show(&find(&at(&place)?, &id).await?),
+        Gates::Approve { id, place } => {
+            let api = at(&place)?;
+            let gate = find(&api, &id).await?;
+            show(&gate)?;
+            if !confirmed()? {
+                return say("Nothing was decided.");
+            }
+            decide(&api, &gate, "approve", None).await
+        }
+        Gates::Deny { id, reason, place } => {
+            let api = at(&place)?;
+            let gate = find(&api, &id).await?;
+            decide(&api, &gate, "deny", reason).await
+        }
+    }
+}
+
+async fn find(api: &Api, id: &str) -> Result<Value, BoxError> {
+    let id: kazma_domain::GateId = id
+        .parse()
+        .map_err(|error| Usage(format!("the gate's id: {error}")))?;
+    Ok(api.get(&format!("/api/gates/{id}")).await?)
+}
+
+async fn decide(
+    api: &Api,
+    gate: &Value,
+    decision: &str,
+    reason: Option<String>,
+) -> Result<ExitCode, BoxError> {
+    let mut body = json!({ "decision": decision, "args_digest": text(gate, "args_digest") });
+    if let (Some(reason), Some(members)) = (reason, body.as_object_mut()) {
+        members.insert("reason".to_owned(), reason.into());
+    }
+    let path = format!("/api/gates/{}/decision", text(gate, "gate_id"));
+    let answer = api.post(&path, &body).await?;
+    let settled = answer.get("settled").and_then(Value::as_bool) == Some(true);
+    say(if settled {
+        "Decided."
+    } else {
+        "Your vote counts; others are still to answer."
+    })
+}
+
+/// The whole card. Nothing of it may speak to the terminal: control characters are shown, not sent.
+fn show(gate: &Value) -> Result<ExitCode, BoxError> {
+    say(&visible(text(gate, "headline")))?;
+    say(&format!("state   {}", text(gate, "state")))?;
+    say(&format!("tier    {}", visible(text(gate, "tier"))))?;
+    say(&format!("why     {}", visible(text(gate, "reason"))))?;
+    say(&format!("until   {}", text(gate, "expires_at")))?;
+    say(&format!("digest  {}", text(gate, "args_digest")))?;
+    let arguments = gate.get("args").and_then(Value::as_object);
+    for (name, value) in arguments.into_iter().flatten() {
+        say(&format!("\n{}:", visible(name)))?;
+        let whole = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        for line in whole.split('\n') {
+            say(&format!("  {}", visible(line)))?;
+        }
+    }
+    let diff = gate
+        .pointer("/plan/action/diff")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !diff.is_empty() {
+        say("\nchange:")?;
+        for line in diff.split('\n') {
+            say(&format!("  {}", visible(line)))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks on the terminal. Silence, and anything but the word, is no.
+fn confirmed() -> Result<bool, BoxError> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Usage("approve asks a person: run it in a terminal".to_owned()).into());
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "\nApprove exactly this? Type approve: ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    Ok(answer.trim() == "approve")
+}
+
+/// The text with every character written out that a terminal would obey or not show.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\t' => "\t".to_owned(),
+            c if c.is_control() || is_invisible(c) => format!("<U+{:04X}>", u32::from(c)),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+/// Format characters that take no room or turn the direction of others (Unicode general category Cf,
+/// and the fillers that show as nothing).
+fn is_invisible(c: char) -> bool {
+    matches!(u32::from(c),
+        0xAD | 0x034F | 0x061C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180B..=0x180F
+        | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFE00..=0xFE0F
+        | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn nothing_on_a_card_speaks_to_the_terminal() {
+        assert_eq!(visible("rm \u{1b}[2Jx"), "rm <U+001B>[2Jx");
+        assert_eq!(visible("a\u{200b}b\u{202e}c"), "a<U+200B>b<U+202E>c");
+        assert_eq!(visible("سلام\tok"), "سلام\tok");
+    }
+}

@@ -1,0 +1,123 @@
+//! What `kazma up` says once it is ready.
+
+use std::{io::Write, net::SocketAddr, time::Duration};
+
+use camino::Utf8Path;
+use kazma_runtime::BoxError;
+use serde::Serialize;
+
+use crate::operator::api::Api;
+
+/// How long the sandbox may take until it is known whether it works.
+const SANDBOX_LIMIT: Duration = Duration::from_secs(30);
+
+/// What the runner says while it is too early to say.
+const STARTING: [&str; 2] = [
+    "the sandbox is being tried out",
+    "the first sandbox is being started",
+];
+
+/// The line that `--json` prints.
+#[derive(Debug, Serialize)]
+pub(crate) struct Announcement {
+    pub(crate) url: String,
+    pub(crate) login_url: String,
+    pub(crate) api_token: String,
+    pub(crate) ready_ms: u64,
+    pub(crate) sandbox: String,
+    pub(crate) services: Vec<ServiceLine>,
+}
+
+/// One child.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ServiceLine {
+    pub(crate) name: &'static str,
+    pub(crate) pid: u32,
+    pub(crate) state: &'static str,
+}
+
+/// The address that people type.
+pub(crate) fn url(public: Option<&str>, listen: SocketAddr) -> String {
+    match public {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None if listen.ip().is_loopback() => format!("http://localhost:{}", listen.port()),
+        None => format!("http://{listen}"),
+    }
+}
+
+/// What the runner says of its sandbox.
+pub(crate) struct Sandbox {
+    pub(crate) tier: String,
+    /// Why code does not run, and what to do; none where it does.
+    pub(crate) trouble: Option<String>,
+}
+
+/// Waits until it is known whether code can run.
+pub(crate) async fn sandbox(api: &Api) -> Result<Sandbox, BoxError> {
+    let deadline = tokio::time::Instant::now() + SANDBOX_LIMIT;
+    loop {
+        let details = api.get("/health/details").await;
+        if let Ok(details) = &details {
+            let runner = details.get("runner").cloned().unwrap_or_default();
+            let text = |name: &str| {
+                runner
+                    .get(name)
+                    .and_then(|v| v.as_str())
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let tier = text("tier");
+            if runner.get("ready").and_then(serde_json::Value::as_bool) == Some(true) {
+                return Ok(Sandbox {
+                    tier,
+                    trouble: None,
+                });
+            }
+            if !text("reason").is_empty() && !STARTING.contains(&text("reason").as_str()) {
+                let trouble = format!("{} {}", text("reason"), text("fix"));
+                return Ok(Sandbox {
+                    tier,
+                    trouble: Some(trouble.trim().to_owned()),
+                });
+            }
+        }
+        if tokio::time::Instant::now() >= deadline {
+            details?;
+            return Err("the runner does not say whether code can run".into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Prints the announcement: one JSON line, or a few lines for a person.
+pub(crate) fn print(
+    announcement: &Announcement,
+    json: bool,
+    sandbox: &Sandbox,
+    data_dir: &Utf8Path,
+) -> Result<(), BoxError> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        serde_json::to_writer(&mut out, announcement)?;
+        writeln!(out)?;
+    } else {
+        writeln!(
+            out,
+            "\n  Kazma is ready after {} ms.\n",
+            announcement.ready_ms
+        )?;
+        writeln!(out, "  Open     {}", announcement.login_url)?;
+        writeln!(
+            out,
+            "           (once, within five minutes; `kazma login-link` makes a new one)"
+        )?;
+        match &sandbox.trouble {
+            None => writeln!(out, "  Sandbox  {}", announcement.sandbox)?,
+            Some(trouble) => writeln!(out, "  Sandbox  none: code does not run. {trouble}")?,
+        }
+        writeln!(out, "  Data     {data_dir}")?;
+        writeln!(out, "  Stop     Ctrl-C\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! `kazma up`: every service as its own process, started, supervised, restarted, stopped.
+
+mod announce;
+mod child;
+mod folder;
+mod settings;
+mod supervisor;
+
+use std::process::ExitCode;
+
+use kazma_runtime::BoxError;
+
+pub(crate) use folder::default_data_dir;
+
+use crate::cli;
+
+/// Runs until a signal ends it.
+pub(crate) fn run(options: Box<cli::Up>) -> Result<ExitCode, BoxError> {
+    let settings = settings::Settings::try_from(*options)?;
+    let filter = settings.log.clone().unwrap_or_else(|| "warn".to_owned());
+    kazma_runtime::logging("supervisor", Some(&filter));
+    kazma_mesh::install_crypto_provider();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(supervisor::supervise(settings))
+}

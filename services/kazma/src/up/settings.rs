@@ -1,0 +1,198 @@
+//! The flags, parsed into what can be run. What may not be is refused here, with the fix.
+
+use std::net::SocketAddr;
+
+use camino::Utf8PathBuf;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{
+    boot,
+    cli::{self, Usage},
+    up::default_data_dir,
+};
+
+/// What `kazma up` shall do.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) data_dir: Utf8PathBuf,
+    pub(crate) workspace: Option<Utf8PathBuf>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) public_url: Option<String>,
+    pub(crate) secret: Option<SecretString>,
+    pub(crate) model: Model,
+    pub(crate) production: bool,
+    pub(crate) json: bool,
+    pub(crate) log: Option<String>,
+}
+
+/// Which model, with its key kept from view.
+#[derive(Debug)]
+pub(crate) enum Model {
+    None,
+    Demo,
+    OpenAi {
+        base_url: String,
+        name: String,
+        api_key: Option<SecretString>,
+    },
+}
+
+impl Model {
+    /// The same as it travels to the gateway.
+    pub(crate) fn boot(&self) -> boot::Model {
+        match self {
+            Self::None => boot::Model::None,
+            Self::Demo => boot::Model::Demo,
+            Self::OpenAi {
+                base_url,
+                name,
+                api_key,
+            } => boot::Model::OpenAi {
+                base_url: base_url.clone(),
+                name: name.clone(),
+                api_key: api_key.as_ref().map(|key| key.expose_secret().to_owned()),
+            },
+        }
+    }
+}
+
+impl TryFrom<cli::Up> for Settings {
+    type Error = Usage;
+
+    fn try_from(up: cli::Up) -> Result<Self, Usage> {
+        let local = up.listen.ip().is_loopback();
+        let secret = up
+            .secret
+            .filter(|secret| !secret.expose_secret().is_empty());
+        if !local && secret.is_none() {
+            return Err(Usage(format!(
+                "--listen {}: set KAZMA_SECRET to serve on any other address than loopback",
+                up.listen
+            )));
+        }
+        if secret
+            .as_ref()
+            .is_some_and(|secret| secret.expose_secret().len() < 16)
+        {
+            return Err(Usage("KAZMA_SECRET: use at least 16 characters".to_owned()));
+        }
+        if up.demo && up.production {
+            return Err(Usage(
+                "--demo is for trying out; take it away, or unset KAZMA_PRODUCTION".into(),
+            ));
+        }
+        if up.demo && !local {
+            return Err(Usage(
+                "--demo serves on loopback alone; take away --demo or --listen".into(),
+            ));
+        }
+        match up.sandbox {
+            cli::Sandbox::Auto | cli::Sandbox::Native => {}
+            cli::Sandbox::Docker | cli::Sandbox::Kubernetes | cli::Sandbox::E2b => {
+                return Err(Usage(
+                    "--sandbox: this version has the native tier alone; use auto or native".into(),
+                ));
+            }
+            cli::Sandbox::Local => {
+                return Err(Usage("--sandbox local: code without isolation is not in this version; use auto or native".into()));
+            }
+        }
+        Ok(Self {
+            data_dir: absolute(up.place.data_dir.unwrap_or_else(default_data_dir))?,
+            workspace: up.workspace.map(absolute).transpose()?,
+            listen: up.listen,
+            public_url: up.public_url.filter(|url| !url.is_empty()),
+            secret,
+            model: model(up.model, up.demo)?,
+            production: up.production,
+            json: up.json,
+            log: up.log,
+        })
+    }
+}
+
+fn absolute(path: Utf8PathBuf) -> Result<Utf8PathBuf, Usage> {
+    camino::absolute_utf8(&path).map_err(|error| Usage(format!("{path}: {error}")))
+}
+
+fn model(model: cli::Model, demo: bool) -> Result<Model, Usage> {
+    if demo {
+        return Ok(Model::Demo);
+    }
+    let Some(base_url) = model.base_url.filter(|url| !url.is_empty()) else {
+        return Ok(Model::None);
+    };
+    let name = model.name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        Usage("KAZMA_MODEL: name the model to use at KAZMA_MODEL_BASE_URL".to_owned())
+    })?;
+    let api_key = match (model.api_key, model.api_key_file) {
+        (Some(_), Some(_)) => {
+            return Err(Usage(
+                "KAZMA_MODEL_API_KEY and KAZMA_MODEL_API_KEY_FILE are both set; keep one"
+                    .to_owned(),
+            ));
+        }
+        (Some(key), None) => Some(key).filter(|key| !key.expose_secret().is_empty()),
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(&file)
+                .map_err(|error| Usage(format!("KAZMA_MODEL_API_KEY_FILE: {file}: {error}")))?;
+            Some(SecretString::from(text.trim().to_owned()))
+        }
+        (None, None) => None,
+    };
+    Ok(Model::OpenAi {
+        base_url,
+        name,
+        api_key,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn settings(arguments: &[&str]) -> Result<Settings, Usage> {
+        let all = ["kazma", "up", "--data-dir", "/tmp/x"]
+            .iter()
+            .chain(arguments);
+        match cli::Cli::try_parse_from(all).unwrap().command {
+            cli::Command::Up(up) => Settings::try_from(*up),
+            _ => panic!("not up"),
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_is_refused_with_the_setting_s_name() {
+        for (arguments, name) in [
+            (&["--listen", "0.0.0.0:1"][..], "KAZMA_SECRET"),
+            (&["--secret", "short"], "KAZMA_SECRET"),
+            (&["--demo", "--production", "1"], "--demo"),
+            (
+                &[
+                    "--demo",
+                    "--listen",
+                    "0.0.0.0:1",
+                    "--secret",
+                    "0123456789abcdef",
+                ],
+                "--demo",
+            ),
+            (&["--sandbox", "local"], "--sandbox"),
+            (
+                &["--model-base-url", "http://localhost:1/v1"],
+                "KAZMA_MODEL",
+            ),
+        ] {
+            let refused = settings(arguments).unwrap_err().to_string();
+            assert!(refused.contains(name), "{arguments:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let settings = settings(&["--secret", "0123456789abcdef"]).unwrap();
+        assert!(!format!("{settings:?}").contains("0123456789abcdef"));
+    }
+}
