@@ -4,6 +4,9 @@
 //! this process is not dumpable, so nothing inside can reach the socket: not through `/proc/1/fd`, not by
 //! `ptrace`, not by a signal (the kernel shields process 1 from its own namespace).
 //!
+//! It has one thread. The kernel's shield has a gap: a signal that one thread of process 1 has blocked, as
+//! the C library does for moments of its own, is fatal when another thread has not.
+//!
 //! Descriptors that the broker was started with by accident may come this far. The bootstrap closes them
 //! in Python before it asks for code; here they are as much out of reach as the socket.
 //!
@@ -17,15 +20,15 @@ use std::{
     os::unix::net::UnixStream,
     process::{Child, ChildStdin, Command, ExitCode, Stdio},
     str::FromStr,
-    thread,
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, poll},
     mount::{MountFlags, mount_remount},
     process::{
-        DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus,
-        kill_process_group, set_dumpable_behavior, set_parent_process_death_signal, setrlimit,
-        wait,
+        DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus,
+        kill_process_group, pidfd_open, set_dumpable_behavior, set_parent_process_death_signal,
+        setrlimit, wait,
     },
     thread::{
         CapabilitySet, CapabilitySets, clear_ambient_capability_set,
@@ -111,6 +114,9 @@ pub(crate) enum InitError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Python ended while it waited.
+    #[error("Python ended before it was used")]
+    Unused,
     /// The system call filter.
     #[error("could not build the system call filter: {0}")]
     Filter(#[from] seccomp::FilterError),
@@ -246,25 +252,18 @@ fn start_python(path: &str) -> Result<(Child, ChildStdin), InitError> {
     Ok((python, input))
 }
 
-/// Waits for Python to end, then empties the jail before it says so.
-fn serve(control: &UnixStream, python: &Child, input: ChildStdin) -> Result<Report, InitError> {
+/// Hands one snippet to Python and waits for it to end; empties the jail before it says how.
+fn serve(control: &UnixStream, python: &Child, mut input: ChildStdin) -> Result<Report, InitError> {
     let main = i32::try_from(python.id())
         .ok()
         .and_then(Pid::from_raw)
         .ok_or(InitError::Usage)?;
     tell(control, &Report::Locked).map_err(step("report"))?;
-    let broker = control
-        .try_clone()
-        .map_err(step("hold the broker's socket"))?;
-    thread::Builder::new()
-        .name("broker".to_owned())
-        .spawn(move || {
-            if forward_code(broker, input).is_err() {
-                // The broker is gone or wants this jail gone: process 1 takes everything with it.
-                std::process::exit(i32::from(GAVE_UP));
-            }
-        })
-        .map_err(step("listen to the broker"))?;
+    wait_for_code(control, main)?;
+    let code = read_code(control).map_err(step("read the code"))?;
+    // A Python that has ended already is reported below.
+    let _ = input.write_all(&code);
+    drop(input);
     let status = reap_until(main).map_err(step("wait for Python"))?;
     empty_the_jail();
     Ok(match (status.exit_status(), status.terminating_signal()) {
@@ -274,21 +273,35 @@ fn serve(control: &UnixStream, python: &Child, input: ChildStdin) -> Result<Repo
     })
 }
 
-/// Passes one length-prefixed snippet on, then stays until the broker hangs up, which is an error.
-fn forward_code(mut broker: UnixStream, mut input: ChildStdin) -> io::Result<()> {
-    let mut length = [0_u8; 4];
-    broker.read_exact(&mut length)?;
-    let size = u64::from(u32::from_be_bytes(length));
-    let mut code = Vec::new();
-    if (&broker).take(size).read_to_end(&mut code)? as u64 != size {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+/// Notices a Python that dies while nobody has come for it.
+fn wait_for_code(control: &UnixStream, main: Pid) -> Result<(), InitError> {
+    let python = pidfd_open(main, PidfdFlags::empty()).map_err(step("watch Python"))?;
+    let mut sources = [
+        PollFd::new(control, PollFlags::IN),
+        PollFd::new(&python, PollFlags::IN),
+    ];
+    loop {
+        match poll(&mut sources, None) {
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(step("wait for code")(error)),
+        }
     }
-    // A Python that has ended already is reported by whoever waits for it.
-    let _ = input
-        .write_all(&length)
-        .and_then(|()| input.write_all(&code));
-    drop(input);
-    broker.read_exact(&mut [0_u8; 1])
+    let [_, python] = sources;
+    if python.revents().is_empty() {
+        Ok(())
+    } else {
+        Err(InitError::Unused)
+    }
+}
+
+/// Reads one snippet with the length before it, and gives both.
+fn read_code(mut control: &UnixStream) -> io::Result<Vec<u8>> {
+    let mut code = vec![0_u8; 4];
+    control.read_exact(&mut code)?;
+    let length = code.first_chunk().map_or(0, |l| u32::from_be_bytes(*l));
+    control.take(u64::from(length)).read_to_end(&mut code)?;
+    Ok(code)
 }
 
 /// Reaps whatever ends, orphans of the snippet included, until `main` does.

@@ -115,7 +115,7 @@ pub struct Jail {
     pub(super) limits: Limits,
 }
 
-/// The broker's end of the socket to the init. When the writer is dropped, the init ends its jail.
+/// The broker's end of the socket to the init.
 #[derive(Debug)]
 pub(super) struct Control {
     lines: Lines<BufReader<OwnedReadHalf>>,

@@ -38,7 +38,7 @@ async fn no_report_can_be_forged() {
         for request in (0, 16, 0x4206):\n\
         \x20   if libc.ptrace(request, 1, 0, 0) != -1: print('traced', request)\n\
         if libc.syscall(438, os.pidfd_open(1) if hasattr(os, 'pidfd_open') else -1, 0, 0) != -1: print('stole')\n\
-        for number in range(1, 65):\n\
+        for number in list(range(1, 65)) * 50:\n\
         \x20   try: os.kill(1, number)\n\
         \x20   except OSError: pass\n\
         sys.stderr.write('exited 0\\n')\n\

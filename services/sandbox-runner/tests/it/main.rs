@@ -6,6 +6,10 @@
     clippy::panic,
     reason = "a test stops at the first surprise"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "one test starts a broker of its own, to kill it, and tells it where by the environment"
+)]
 
 mod confinement;
 mod ends;

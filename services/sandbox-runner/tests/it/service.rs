@@ -1,14 +1,19 @@
 //! The socket: who is served, and what hanging up does.
 
-use std::time::Duration;
+use std::{os::unix::fs::PermissionsExt, process::Stdio, sync::Arc, time::Duration};
 
+use camino::Utf8PathBuf;
+use kazma_runtime::SystemEntropy;
 use kazma_sandbox_runner::broker::{
-    BrokerError, CODE_MAX, Outcome, OutputStream, Readiness, RunEvent,
+    BrokerClient, BrokerError, BrokerOptions, CODE_MAX, Outcome, OutputStream, Readiness, RunEvent,
+    serve,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
+    process::Command,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::house::{House, PATIENCE, marked, processes_with, spec, text};
 
@@ -227,4 +232,65 @@ async fn a_broker_that_stops_kills_and_the_client_learns_it() {
         client.status().await,
         Err(BrokerError::Unreachable { .. })
     ));
+}
+
+/// Not a test: the broker that the next one kills. It serves until then.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by a_broker_that_is_killed_takes_its_jails_along"]
+async fn a_broker_to_be_killed() {
+    let socket = std::env::var("SOCKET").unwrap();
+    let workspace = std::env::var("WORKSPACE").unwrap();
+    let mut options = BrokerOptions::new(socket, workspace);
+    options.init = Some(env!("CARGO_BIN_EXE_sandbox-init").into());
+    serve(
+        options,
+        None,
+        Arc::new(SystemEntropy),
+        CancellationToken::new(),
+    )
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_killed_takes_its_jails_along() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [sockets, workspace] = &folders;
+    let readable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(workspace.path(), readable).unwrap();
+    let socket = Utf8PathBuf::from_path_buf(sockets.path().join("broker.sock")).unwrap();
+    let mut broker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "service::a_broker_to_be_killed", "--ignored"])
+        .env("SOCKET", &socket)
+        .env("WORKSPACE", workspace.path())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let client = BrokerClient::new(socket);
+    let marker = marked();
+    let code = format!(
+        "import os\n\
+        os.execv('/bin/sh', ['/bin/sh', '-c', 'echo on; while :; do :; done', '{marker}'])"
+    );
+    let started = async {
+        while !matches!(client.status().await, Ok(s) if s.readiness == Readiness::Ready) {
+            tokio::task::yield_now().await;
+        }
+        let mut run = client.run_python(spec(&code)).await.unwrap();
+        assert!(matches!(run.next().await, Some(RunEvent::Chunk(_))));
+        run
+    };
+    let run = tokio::time::timeout(PATIENCE, started).await.unwrap();
+    assert_eq!(processes_with(&marker), 1);
+    broker.kill().await.unwrap();
+    let end = run.collect().await.finished.outcome;
+    assert!(matches!(end, Outcome::Lost { .. }), "{end:?}");
+    let mark = workspace.path().to_str().unwrap().to_owned();
+    let cleared = async {
+        while processes_with(&marker) + processes_with(&mark) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, cleared).await.unwrap();
 }
