@@ -90,7 +90,7 @@ async fn full(client: &BrokerClient) -> anyhow::Result<()> {
         let status = client.status().await?;
         match status.readiness {
             Readiness::Ready if status.pool.idle == status.pool.size => return Ok(()),
-            Readiness::NotReady { reason, fix } if !fix.starts_with("Wait") => {
+            Readiness::NotReady { reason, fix } if status.settled => {
                 bail!("not ready: {reason}. {fix}")
             }
             _ => tokio::time::sleep(Duration::from_millis(5)).await,

@@ -25,9 +25,12 @@ use super::{
 };
 use crate::jail::{Cgroups, Enforcement, Jail, JailError, Limits, RunLimits, Spawner};
 
+const SOON: &str = "Wait a few seconds.";
+
 /// What the canary found.
 #[derive(Debug, Clone)]
 enum Stage {
+    Trying,
     NotReady(NotReady),
     Proven { runtime: String, pool: Pool },
 }
@@ -61,10 +64,7 @@ impl NativeTier {
         let spawner = Spawner::start(Handle::current())?;
         let clearing = spawner.clearing();
         let workshop = Arc::new(Workshop::new(template, spawner, cgroups));
-        let (stage, watched) = watch::channel(Stage::NotReady(NotReady {
-            reason: "the sandbox is being tried out".to_owned(),
-            fix: "Wait a few seconds.".to_owned(),
-        }));
+        let (stage, watched) = watch::channel(Stage::Trying);
         let (size, age, retry) = (
             options.pool_size,
             options.max_idle_age,
@@ -99,36 +99,40 @@ impl NativeTier {
         self.clearing.wait().await;
     }
 
-    fn readiness(&self, stage: &Stage) -> Readiness {
-        match stage {
-            Stage::NotReady(NotReady { reason, fix }) => Readiness::NotReady {
-                reason: reason.clone(),
-                fix: fix.clone(),
-            },
-            Stage::Proven { pool, .. } => match pool.state() {
-                depth if depth.idle == 0 && self.running.load(Ordering::Relaxed) == 0 => {
-                    Readiness::NotReady {
-                        reason: depth.failing.map_or_else(
-                            || "the first sandbox is being started".to_owned(),
-                            |error| error.to_string(),
-                        ),
-                        fix: "The broker keeps trying; its log has more.".to_owned(),
-                    }
-                }
-                _ => Readiness::Ready,
-            },
+    /// Whether runs can start, and whether that is more than a matter of seconds.
+    fn readiness(&self, stage: &Stage) -> (Readiness, bool) {
+        let no = |reason: String, fix: &str| Readiness::NotReady {
+            reason,
+            fix: fix.to_owned(),
+        };
+        let pool = match stage {
+            Stage::Trying => return (no("the sandbox is being tried out".to_owned(), SOON), false),
+            Stage::NotReady(NotReady { reason, fix }) => return (no(reason.clone(), fix), true),
+            Stage::Proven { pool, .. } => pool.state(),
+        };
+        let in_use = pool.idle > 0 || self.running.load(Ordering::Relaxed) > 0;
+        match pool.failing {
+            Some(error) if !in_use => (no(error.to_string(), "The broker keeps trying."), true),
+            None if !pool.filled => (
+                no("the first sandbox is being started".to_owned(), SOON),
+                false,
+            ),
+            // Between two jails there is a queue, and that is no reason to turn anybody away.
+            _ => (Readiness::Ready, true),
         }
     }
 
     async fn take_jail(&self, cancel: &CancellationToken) -> Result<Jail, Finished> {
-        let pool = match &*self.stage.borrow() {
-            Stage::Proven { pool, .. } => pool.clone(),
-            Stage::NotReady(NotReady { reason, fix }) => {
+        let stage = self.stage.borrow().clone();
+        let pool = match (&stage, self.readiness(&stage).0) {
+            (Stage::Proven { pool, .. }, _) => pool.clone(),
+            (_, Readiness::NotReady { reason, fix }) => {
                 return Err(Finished::not_started(StartFailure::NotReady {
-                    reason: reason.clone(),
-                    fix: fix.clone(),
+                    reason,
+                    fix,
                 }));
             }
+            (_, Readiness::Ready) => return Err(not_made(&JailError::Died)),
         };
         match cancel
             .run_until_cancelled(timeout(self.queue_wait, pool.take()))
@@ -235,12 +239,14 @@ impl Tier for NativeTier {
     fn status(&self) -> BrokerStatus {
         let stage = self.stage.borrow().clone();
         let (runtime, pool) = match &stage {
-            Stage::NotReady(_) => (None, None),
+            Stage::Trying | Stage::NotReady(_) => (None, None),
             Stage::Proven { runtime, pool } => (Some(runtime.clone()), Some(pool.state())),
         };
         let pool = pool.unwrap_or_default();
+        let (readiness, settled) = self.readiness(&stage);
         BrokerStatus {
-            readiness: self.readiness(&stage),
+            readiness,
+            settled,
             tier: "native".to_owned(),
             runtime,
             enforcement: self.enforcement.clone(),

@@ -20,6 +20,8 @@ use crate::jail::{Cgroups, Jail, JailError, Spawner, Template};
 
 /// Jails that are started at once: a start is CPU work, and more at once only makes each slower.
 const STARTS_AT_ONCE: usize = 2;
+/// A start takes CPU time from the run that has just begun; while others are idle it can wait a moment.
+const REFILL_PAUSE: Duration = Duration::from_millis(40);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_hours(1);
@@ -57,6 +59,8 @@ pub(super) struct PoolState {
     pub(super) idle: usize,
     pub(super) starting: usize,
     pub(super) replaced: u64,
+    /// A jail has been ready at least once.
+    pub(super) filled: bool,
     /// Why the last start failed, until one succeeds.
     pub(super) failing: Option<JailError>,
 }
@@ -101,6 +105,7 @@ impl Pool {
             failing: None,
             backoff: BACKOFF_FIRST,
             not_before: Instant::now(),
+            quiet_until: Instant::now(),
         };
         tokio::spawn(keeper.keep(messages));
         Self {
@@ -138,6 +143,7 @@ struct Keeper {
     failing: Option<JailError>,
     backoff: Duration,
     not_before: Instant,
+    quiet_until: Instant,
 }
 
 impl Keeper {
@@ -184,7 +190,7 @@ impl Keeper {
 
     fn put(&mut self, jail: Jail) {
         let id = self.next_id;
-        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id = self.next_id.saturating_add(1);
         let (lifeline, inbox) = (jail.lifeline(), self.inbox.clone());
         tokio::spawn(async move {
             lifeline.gone().await;
@@ -206,9 +212,11 @@ impl Keeper {
                 return;
             };
             let Idle { id, jail, since } = idle;
-            if let Err(Ok(jail)) = taker.send(Ok(jail)) {
+            match taker.send(Ok(jail)) {
+                Ok(()) => self.quiet_until = Instant::now() + REFILL_PAUSE,
                 // Whoever waited has given up; the jail is as fresh as before.
-                self.idle.push_front(Idle { id, jail, since });
+                Err(Ok(jail)) => self.idle.push_front(Idle { id, jail, since }),
+                Err(Err(_)) => {}
             }
         }
     }
@@ -224,7 +232,9 @@ impl Keeper {
         self.waiting.retain(|taker| !taker.is_closed());
         let wanted =
             (self.size + self.waiting.len()).saturating_sub(self.idle.len() + self.starting);
-        if Instant::now() < self.not_before {
+        let now = Instant::now();
+        let can_wait = self.waiting.is_empty() && !self.idle.is_empty();
+        if now < self.not_before || (can_wait && now < self.quiet_until) {
             return;
         }
         for _ in 0..wanted.min(STARTS_AT_ONCE.saturating_sub(self.starting)) {
@@ -243,8 +253,9 @@ impl Keeper {
     fn next_event(&self) -> Instant {
         let now = Instant::now();
         let oldest = self.idle.iter().map(|idle| idle.since + self.max_age).min();
-        let retry = (self.not_before > now).then_some(self.not_before);
-        oldest.into_iter().chain(retry).min().unwrap_or(now + NEVER)
+        let pauses = [self.not_before, self.quiet_until];
+        let over = pauses.into_iter().filter(|end| *end > now);
+        oldest.into_iter().chain(over).min().unwrap_or(now + NEVER)
     }
 
     fn tell(&self) {
@@ -252,6 +263,7 @@ impl Keeper {
             idle: self.idle.len(),
             starting: self.starting,
             replaced: self.replaced,
+            filled: self.next_id > 0,
             failing: self.failing.clone(),
         });
     }

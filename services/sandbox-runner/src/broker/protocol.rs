@@ -103,6 +103,9 @@ pub struct PoolDepth {
 pub struct BrokerStatus {
     /// Whether runs can start.
     pub readiness: Readiness,
+    /// False while the first canary or the first jail is still on its way: not ready yet, and nothing is
+    /// wrong.
+    pub settled: bool,
     /// The tier's name, as on cards.
     pub tier: String,
     /// What runs the code, such as `Python 3.11.2`; `None` until the canary has passed.

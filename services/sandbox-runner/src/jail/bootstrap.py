@@ -1,7 +1,7 @@
 # Runs in every jail before any snippet is known: loads what most snippets want, says that it is ready,
 # waits for one snippet and becomes it.
 def _wait_then_run():
-    import collections, datetime, functools, itertools, json, linecache, math, os, random, re, signal, sys, traceback
+    import collections, datetime, functools, gc, itertools, json, linecache, math, os, random, re, signal, sys, traceback
 
     # Only the three standard descriptors are the snippet's, whatever else came along from outside.
     os.closerange(3, 1 << 30)
@@ -12,6 +12,9 @@ def _wait_then_run():
     except OSError:
         pass
     sys.stdout.reconfigure(line_buffering=True)
+    # What is loaded now stays to the end; there is no use in looking through it again.
+    gc.collect()
+    gc.freeze()
     os.write(1, b"\x06")
     size = int.from_bytes(sys.stdin.buffer.read(4), "big")
     source = sys.stdin.buffer.read(size)

@@ -9,7 +9,7 @@ use super::{Chunk, OutputStream, Totals};
 
 /// Bytes of one chunk.
 const CHUNK_MAX: usize = 16 * 1024;
-/// Output is held back this long, so that many small writes make one chunk.
+/// The least time between two sendings, so that many small writes make one chunk.
 const CHUNK_DELAY: Duration = Duration::from_millis(50);
 /// A slice of the cap that standard output cannot take: the traceback behind a flood is kept.
 const STDERR_RESERVE: usize = 16 * 1024;
@@ -22,6 +22,8 @@ const NEVER: Duration = Duration::from_hours(1);
 struct Pending {
     data: BytesMut,
     due: Option<Instant>,
+    /// Before this, output waits.
+    rests_until: Option<Instant>,
 }
 
 /// Collects, cuts and counts output.
@@ -97,7 +99,10 @@ impl<'a> Output<'a> {
     pub(super) fn flush(&mut self) {
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             self.send(stream, 1);
-            self.pending(stream).due = None;
+            let pending = self.pending(stream);
+            if pending.due.take().is_some() {
+                pending.rests_until = Some(Instant::now() + CHUNK_DELAY);
+            }
         }
     }
 

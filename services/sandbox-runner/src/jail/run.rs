@@ -112,7 +112,7 @@ async fn send(control: &mut Control, code: &[u8]) -> std::io::Result<()> {
     control.writer.write_all(code).await
 }
 
-/// Passes output on until the jail has reported and closed its output, or is killed and gone.
+/// Passes output on until the jail has reported, or is killed and gone.
 async fn follow(
     control: &mut Control,
     (stdout, stderr): &mut (Source, Source),
@@ -137,7 +137,14 @@ async fn follow(
             }
             report = control.next(), if listening => {
                 listening = false;
-                end.report = report;
+                if report.is_some() {
+                    // Nobody in the jail is left to write, so what is in the pipes is all there will be. Their
+                    // end comes later, when bubblewrap has gone too.
+                    stdout.drain(|data| output.take(OutputStream::Stdout, data));
+                    stderr.drain(|data| output.take(OutputStream::Stderr, data));
+                    end.report = report;
+                    break;
+                }
                 give_up.get_or_insert_with(|| Instant::now() + CLOSE_LIMIT);
                 continue;
             }
@@ -196,6 +203,13 @@ impl Source {
         let count = self.pipe.read(&mut self.buffer).await.unwrap_or(0);
         self.open = count > 0;
         count
+    }
+
+    /// Takes what is there now. It asks the kernel itself: the runtime may not have heard of it yet.
+    fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Ok(count @ 1..) = rustix::io::read(&self.pipe, &mut self.buffer) {
+            take(self.filled(count));
+        }
     }
 
     fn filled(&self, count: usize) -> &[u8] {

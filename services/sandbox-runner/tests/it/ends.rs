@@ -276,3 +276,16 @@ async fn orphans_are_reaped_so_that_they_do_not_use_up_the_limit() {
     assert_eq!(text(&run.stdout), "all\n", "{}", text(&run.stderr));
     house.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_bytes_are_never_lost() {
+    let house = House::open().await;
+    for _ in 0..20 {
+        // Small enough for the pipe, so that the snippet is gone before anybody has read a byte.
+        let run = house
+            .run("import os; os.write(2, b'e' * 30_000); os.write(1, b'o' * 60_000); os._exit(0)")
+            .await;
+        assert_eq!((run.stdout.len(), run.stderr.len()), (60_000, 30_000));
+    }
+    house.close().await;
+}

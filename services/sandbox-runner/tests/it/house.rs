@@ -77,8 +77,7 @@ impl House {
                     return status;
                 }
                 if let Readiness::NotReady { reason, fix } = &status.readiness
-                    && !fix.starts_with("Wait")
-                    && !fix.starts_with("The broker keeps trying")
+                    && status.settled
                 {
                     panic!("the sandbox is not ready: {reason} -- {fix}");
                 }

@@ -213,10 +213,9 @@ async fn not_ready(
     let house = House::unready(change);
     let judged = async {
         loop {
-            match house.client.status().await.unwrap().readiness {
-                Readiness::NotReady { reason, fix } if !fix.starts_with("Wait") => {
-                    break (reason, fix);
-                }
+            let status = house.client.status().await.unwrap();
+            match status.readiness {
+                Readiness::NotReady { reason, fix } if status.settled => break (reason, fix),
                 other => assert_ne!(other, Readiness::Ready),
             }
         }
