@@ -159,7 +159,7 @@ impl Head {
         let mut salt = [0_u8; 16];
         entropy.fill(&mut salt);
         let payload = Payload {
-            salt: salt.iter().map(|byte| format!("{byte:02x}")).collect(),
+            salt: hex::encode(salt),
             body: fact.payload,
         };
         let payload = canonical_json(&payload)?;

@@ -96,7 +96,12 @@ fn a_tail_that_was_cut_off_shows_against_a_signed_head() {
         hash: Digest::of_bytes(b"other"),
     };
     let other = other.sign(&key, 1, at).unwrap();
-    assert_eq!(verify(&records, &[other.clone()]).unwrap_err().seq, 5);
+    assert_eq!(
+        verify(&records, std::slice::from_ref(&other))
+            .unwrap_err()
+            .seq,
+        5
+    );
     let stranger = SigningKey::generate().unwrap();
     assert!(other.verify(&stranger.verifying_key()).is_err());
 }

@@ -65,8 +65,9 @@ fn stands_in(text: &str, said: &str) -> bool {
         let after = said
             .get(start + found.len()..)
             .and_then(|s| s.chars().next());
-        !(first && before.is_some_and(char::is_alphanumeric))
-            && !(last && after.is_some_and(char::is_alphanumeric))
+        let grown_before = first && before.is_some_and(char::is_alphanumeric);
+        let grown_after = last && after.is_some_and(char::is_alphanumeric);
+        !grown_before && !grown_after
     })
 }
 

@@ -18,7 +18,11 @@ pub(crate) struct Reader<'r> {
 
 impl<'r> Reader<'r> {
     /// Reads `row` of `table`; `id` names the row in errors.
-    pub(crate) fn new(row: &'r SqliteRow, table: &'static str, id: impl ToString) -> Self {
+    pub(crate) fn new(
+        row: &'r SqliteRow,
+        table: &'static str,
+        id: impl std::fmt::Display + Copy,
+    ) -> Self {
         Self {
             row,
             table,

@@ -48,8 +48,11 @@ pub(crate) struct Ran {
     answer: Answer,
 }
 
+/// A request that has not run yet.
+type Job = Box<dyn for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Ran> + Send>;
+
 pub(crate) enum Command {
-    Write(Box<dyn for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Ran> + Send>),
+    Write(Job),
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
@@ -136,10 +139,7 @@ impl Writer {
     }
 
     /// Runs `jobs` in one transaction. False when it could not be made durable.
-    async fn batch(
-        &mut self,
-        jobs: Vec<Box<dyn for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Ran> + Send>>,
-    ) -> bool {
+    async fn batch(&mut self, jobs: Vec<Job>) -> bool {
         if let Err(error) = self.tx.run("BEGIN IMMEDIATE").await {
             tracing::error!(error = %chain(&error), "no transaction could be begun");
             // The jobs are dropped unrun, and whoever waits reads that as `RolledBack`.
@@ -182,10 +182,7 @@ impl Writer {
         }
     }
 
-    async fn one(
-        &mut self,
-        job: Box<dyn for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Ran> + Send>,
-    ) -> Result<Answer, (StoreError, Option<Answer>)> {
+    async fn one(&mut self, job: Job) -> Result<Answer, (StoreError, Option<Answer>)> {
         if let Err(error) = self.tx.run("SAVEPOINT request").await {
             return Err((error, None));
         }

@@ -326,11 +326,11 @@ async fn decided(tx: &mut Tx, step: &mut Step, filing: &Filing) -> Result<CallRo
                 row.call.plan == filing.plan_digest
                     && row.call.executor == filing.executor
                     && matches!(row.call.state, State::Pending { .. })
-                    && !row
+                    && row
                         .call
                         .state
                         .due(step.moment.started)
-                        .is_some_and(|due| now >= due)
+                        .is_none_or(|due| now < due)
             });
             if let Some(row) = joined {
                 return join(tx, step, filing, row).await;

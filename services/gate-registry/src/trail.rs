@@ -16,7 +16,7 @@ use crate::{Error, Registry};
 /// Records that are read at once.
 const PAGE: u32 = 512;
 /// How often a head is signed, if there are new records.
-const EVERY: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_mins(1);
 
 impl Registry {
     /// Signs the end of the chain as it is now and keeps the signature. None for an empty chain.

@@ -254,11 +254,8 @@ impl Call {
     }
 
     fn tick(&self, moment: Moment) -> Applied {
-        if !self
-            .state
-            .due(moment.started)
-            .is_some_and(|due| moment.now >= due)
-        {
+        let due = self.state.due(moment.started);
+        if due.is_none_or(|due| moment.now < due) {
             return Applied::Unchanged;
         }
         match &self.state {

@@ -130,7 +130,7 @@ pub async fn by_index(
 
 /// The calls of a turn that changed after `after`, by index.
 pub async fn of_turn(tx: &mut Tx, turn: TurnId, after: i64) -> Result<Vec<CallRow>, StoreError> {
-    all(sqlx::query(select!(
+    all(&sqlx::query(select!(
         "WHERE c.turn = $1 AND c.changed > $2 ORDER BY c.idx"
     ))
     .bind(turn.uuid())
@@ -142,7 +142,7 @@ pub async fn of_turn(tx: &mut Tx, turn: TurnId, after: i64) -> Result<Vec<CallRo
 /// The calls of a thread, oldest first.
 pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<CallRow>, StoreError> {
     all(
-        sqlx::query(select!("WHERE c.thread = $1 ORDER BY c.filed_at, c.idx"))
+        &sqlx::query(select!("WHERE c.thread = $1 ORDER BY c.filed_at, c.idx"))
             .bind(thread.uuid())
             .fetch_all(tx.connection())
             .await?,
@@ -151,7 +151,7 @@ pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<CallRow>, St
 
 /// The calls of a gate, by index.
 pub async fn of_gate(tx: &mut Tx, gate: GateId) -> Result<Vec<CallRow>, StoreError> {
-    all(sqlx::query(select!("WHERE c.gate = $1 ORDER BY c.idx"))
+    all(&sqlx::query(select!("WHERE c.gate = $1 ORDER BY c.idx"))
         .bind(gate.uuid())
         .fetch_all(tx.connection())
         .await?)
@@ -164,7 +164,7 @@ pub async fn approved_for(
     after: i64,
     limit: u32,
 ) -> Result<Vec<CallRow>, StoreError> {
-    all(sqlx::query(select!(
+    all(&sqlx::query(select!(
         "WHERE c.executor = $1 AND c.state = 'approved' AND c.changed > $2
              ORDER BY c.changed LIMIT $3"
     ))
@@ -177,7 +177,7 @@ pub async fn approved_for(
 
 /// The calls that an executor has begun.
 pub async fn claimed_by(tx: &mut Tx, executor: Service) -> Result<Vec<CallRow>, StoreError> {
-    all(sqlx::query(select!(
+    all(&sqlx::query(select!(
         "WHERE c.executor = $1 AND c.state = 'claimed' ORDER BY c.filed_at"
     ))
     .bind(executor.name())
@@ -192,7 +192,7 @@ pub async fn due(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<CallRow>, StoreError> {
-    all(sqlx::query(select!(
+    all(&sqlx::query(select!(
         "WHERE c.state = $1 AND c.deadline <= $2 ORDER BY c.deadline LIMIT $3"
     ))
     .bind(state)
@@ -242,7 +242,7 @@ fn version(id: CallId, version: u64) -> Result<i64, StoreError> {
     i64::try_from(version).map_err(|error| StoreError::inconsistent("calls", id, error))
 }
 
-fn all(rows: Vec<SqliteRow>) -> Result<Vec<CallRow>, StoreError> {
+fn all(rows: &[SqliteRow]) -> Result<Vec<CallRow>, StoreError> {
     rows.iter().map(call).collect()
 }
 

@@ -269,7 +269,7 @@ pub async fn entries(
     .fetch_all(tx.connection())
     .await?
     .iter()
-    .map(|row| entry(row))
+    .map(entry)
     .collect()
 }
 
@@ -287,7 +287,7 @@ pub async fn newest_entries(
     .fetch_all(tx.connection())
     .await?
     .iter()
-    .map(|row| entry(row))
+    .map(entry)
     .collect()
 }
 

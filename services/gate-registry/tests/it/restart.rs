@@ -41,7 +41,7 @@ async fn a_call_in_each_state_is_the_same_after_a_restart() {
         .await
         .unwrap();
     let before = house.registry.thread(at.0).await.unwrap();
-    let list = house.registry.gates(GateQuery::default()).await.unwrap();
+    let gates = house.registry.gates(GateQuery::default()).await.unwrap();
 
     let house = house.restarted().await;
     house.registry.sweep().await.unwrap();
@@ -63,7 +63,7 @@ async fn a_call_in_each_state_is_the_same_after_a_restart() {
     );
     let again = house.registry.gates(GateQuery::default()).await.unwrap();
     assert_eq!(
-        serde_json::to_value(&list).unwrap(),
+        serde_json::to_value(&gates).unwrap(),
         serde_json::to_value(&again).unwrap()
     );
     let pending = GateQuery {
