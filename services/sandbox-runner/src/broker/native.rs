@@ -62,15 +62,15 @@ impl NativeTier {
         cgroups.sweep();
         let enforcement = cgroups.enforcement();
         let spawner = Spawner::start(Handle::current())?;
-        let clearing = spawner.clearing();
         let workshop = Arc::new(Workshop::new(template, spawner, cgroups));
+        let clearing = workshop.tracker();
         let (stage, watched) = watch::channel(Stage::Trying);
         let (size, age, retry) = (
             options.pool_size,
             options.max_idle_age,
             options.canary_retry,
         );
-        tokio::spawn(async move {
+        clearing.spawn(async move {
             let prove = prove(&workshop, &*entropy, retry, &stage, size, age);
             // The stage holds the pool: when this task ends, so does the pool with its idle jails.
             stop.run_until_cancelled(prove).await;

@@ -15,6 +15,7 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
+use tokio_util::task::TaskTracker;
 
 use crate::jail::{Cgroups, Jail, JailError, Spawner, Template};
 
@@ -44,6 +45,11 @@ impl Workshop {
             cgroups,
             made: AtomicU64::new(0),
         }
+    }
+
+    /// Tracks every task that may hold a jail, so that the broker's end can wait for all of them.
+    pub(super) fn tracker(&self) -> TaskTracker {
+        self.spawner.clearing()
     }
 
     pub(super) async fn make(&self) -> Result<Jail, JailError> {
@@ -90,6 +96,7 @@ impl Pool {
     pub(super) fn start(workshop: Arc<Workshop>, size: usize, max_age: Duration) -> Self {
         let (inbox, messages) = mpsc::channel(INBOX);
         let (state, watched) = watch::channel(PoolState::default());
+        let tracker = workshop.tracker();
         let keeper = Keeper {
             workshop,
             size,
@@ -107,7 +114,7 @@ impl Pool {
             not_before: Instant::now(),
             quiet_until: Instant::now(),
         };
-        tokio::spawn(keeper.keep(messages));
+        tracker.spawn(keeper.keep(messages));
         Self {
             inbox,
             state: watched,
@@ -240,7 +247,7 @@ impl Keeper {
         for _ in 0..wanted.min(STARTS_AT_ONCE.saturating_sub(self.starting)) {
             self.starting += 1;
             let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
-            tokio::spawn(async move {
+            workshop.tracker().spawn(async move {
                 let made = workshop.make().await.map(Box::new);
                 if let Some(inbox) = inbox.upgrade() {
                     let _ = inbox.send(Message::Made(made)).await;
