@@ -180,8 +180,11 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
                         key, expected_type, ..
                     } => (key, format!("expected {expected_type}")),
                     ErrorKind::DeserializeError { key, message, .. } => (key, message),
-                    ErrorKind::Message(message) => ("id".to_owned(), message),
-                    _ => ("id".to_owned(), "not what belongs here".to_owned()),
+                    ErrorKind::Message(message) => (last_parameter(parts).await, message),
+                    _ => (
+                        last_parameter(parts).await,
+                        "not what belongs here".to_owned(),
+                    ),
                 };
                 // A malformed id names nothing, so it is not found; the field says why.
                 Err(Problem::new(404, "not-found", "There is nothing here")
@@ -192,6 +195,15 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
             Err(_) => Err(crate::not_found()),
         }
     }
+}
+
+/// The name of a path's last parameter: of a single one axum does not say which it was.
+async fn last_parameter(parts: &mut Parts) -> String {
+    let params = axum::extract::RawPathParams::from_request_parts(parts, &()).await;
+    let last = params
+        .ok()
+        .and_then(|all| all.iter().last().map(|(name, _)| name.to_owned()));
+    last.unwrap_or_else(|| "path".to_owned())
 }
 
 #[cfg(test)]

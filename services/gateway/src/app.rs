@@ -12,6 +12,7 @@ use kazma_domain::{Clock, Entropy, ThreadId};
 use kazma_store::{Database, StoreError, gateway as store};
 use kazma_wire::{model::ModelInfo, runner::RunnerStatus};
 use secrecy::SecretString;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -104,6 +105,7 @@ struct Inner {
     streams_per_person: usize,
     runner_lately: tokio::sync::Mutex<Option<(tokio::time::Instant, Option<RunnerStatus>)>>,
     begun: tokio::sync::Mutex<Begun>,
+    noted: watch::Sender<i64>,
 }
 
 /// Threads that forms began lately, so that a form sent twice begins one.
@@ -164,6 +166,7 @@ impl App {
             streams_per_person: settings.streams_per_person,
             runner_lately: tokio::sync::Mutex::default(),
             begun: tokio::sync::Mutex::default(),
+            noted: watch::Sender::new(0),
         })))
     }
 
@@ -254,6 +257,23 @@ impl App {
         })
     }
 
+    /// Closes the database, so that another process may have it.
+    pub async fn close(&self) {
+        if let Err(error) = self.people().database().close().await {
+            tracing::warn!(
+                error = error.to_string(),
+                "the database was not closed properly"
+            );
+        }
+    }
+
+    /// Waits until it is on disk that the event `seq` was told.
+    pub async fn cursor_reaches(&self, seq: i64) {
+        let mut noted = self.0.noted.subscribe();
+        // The sender lives as long as `self`, so this ends with the number and not before.
+        drop(noted.wait_for(|noted| *noted >= seq).await);
+    }
+
     /// Tells the news until the end, and notes how far they were told.
     pub async fn follow(&self) {
         let (registry, stop) = (Arc::clone(&self.0.means.registry), self.stop().clone());
@@ -277,7 +297,10 @@ impl App {
                 .write(move |tx| Box::pin(store::move_cursor(tx, seen)))
                 .await;
             match kept {
-                Ok(()) => noted = seen,
+                Ok(()) => {
+                    noted = seen;
+                    self.0.noted.send_replace(seen);
+                }
                 Err(error) => tracing::warn!(
                     error = error.to_string(),
                     "how far events were told was not kept"

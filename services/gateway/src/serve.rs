@@ -158,6 +158,7 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         .await
         .map_err(Error::from)
     };
-    tokio::try_join!(follow, people, mesh)?;
-    Ok(())
+    let served = tokio::try_join!(follow, people, mesh);
+    app.close().await;
+    served.map(|_| ())
 }

@@ -190,5 +190,12 @@ pub(crate) async fn decide_as(
         electorate: electorate.max(1),
         reason,
     };
-    Ok(app.registry().decide(gate, request).await?)
+    app.registry().decide(gate, request).await.map_err(|error| {
+        let ApiError(mut problem) = error.into();
+        // The registry calls it the card; people send it under another name.
+        if problem.field.as_deref() == Some("card") {
+            problem.field = Some("args_digest".to_owned());
+        }
+        ApiError(problem)
+    })
 }

@@ -185,9 +185,9 @@ pub(crate) fn check_text(text: &str) -> Result<(), ApiError> {
 }
 
 /// 422 for one field.
-pub(crate) fn wrong(field: &str, detail: impl Into<String>) -> ApiError {
+pub(crate) fn wrong(field: &str, detail: impl std::fmt::Display) -> ApiError {
     Problem::new(422, "field", "A field is wrong")
-        .detail(detail)
+        .detail(format!("{field}: {detail}"))
         .field(field)
         .into()
 }
