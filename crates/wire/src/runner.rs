@@ -36,7 +36,9 @@ pub struct RunnerStatus {
     pub runtime: String,
     /// Whether code can run now.
     pub ready: bool,
-    /// Why not, and what to do; empty when ready.
+    /// Whether it is too early to say: not ready, and nothing is known to be wrong.
+    pub starting: bool,
+    /// Why not; empty when ready.
     pub reason: String,
     /// What to do about it; empty when ready.
     pub fix: String,

@@ -5,17 +5,12 @@ use std::{io::Write, net::SocketAddr, time::Duration};
 use camino::Utf8Path;
 use kazma_runtime::BoxError;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::operator::api::Api;
 
 /// How long the sandbox may take until it is known whether it works.
 const SANDBOX_LIMIT: Duration = Duration::from_secs(30);
-
-/// What the runner says while it is too early to say.
-const STARTING: [&str; 2] = [
-    "the sandbox is being tried out",
-    "the first sandbox is being started",
-];
 
 /// The line that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -67,18 +62,13 @@ pub(crate) async fn sandbox(api: &Api) -> Result<Sandbox, BoxError> {
                     .to_owned()
             };
             let tier = text("tier");
-            if runner.get("ready").and_then(serde_json::Value::as_bool) == Some(true) {
-                return Ok(Sandbox {
-                    tier,
-                    trouble: None,
-                });
+            let is = |name: &str| runner.get(name).and_then(Value::as_bool) == Some(true);
+            if is("ready") {
+                return Ok(Sandbox { tier, trouble: None });
             }
-            if !text("reason").is_empty() && !STARTING.contains(&text("reason").as_str()) {
+            if !runner.is_null() && !is("starting") {
                 let trouble = format!("{} {}", text("reason"), text("fix"));
-                return Ok(Sandbox {
-                    tier,
-                    trouble: Some(trouble.trim().to_owned()),
-                });
+                return Ok(Sandbox { tier, trouble: Some(trouble.trim().to_owned()) });
             }
         }
         if tokio::time::Instant::now() >= deadline {

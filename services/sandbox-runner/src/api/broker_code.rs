@@ -91,7 +91,11 @@ fn described(status: BrokerStatus) -> CodeStatus {
     let enforcement = enforcement(&status);
     let trouble = match status.readiness {
         Readiness::Ready => None,
-        Readiness::NotReady { reason, fix } => Some(Trouble { reason, fix }),
+        Readiness::NotReady { reason, fix } => Some(Trouble {
+            starting: !status.settled,
+            reason,
+            fix,
+        }),
     };
     let enforcer = match status.tier.as_str() {
         "native" => "bubblewrap",

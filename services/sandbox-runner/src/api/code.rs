@@ -49,6 +49,8 @@ pub struct CodeStatus {
 /// Why no code can run, and what to do about it, in a sentence each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
+    /// Whether it is only too early to say.
+    pub starting: bool,
     /// Why.
     pub reason: String,
     /// What to do.

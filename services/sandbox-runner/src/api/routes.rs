@@ -137,15 +137,14 @@ async fn status(_: Caller<StatusReaders>, State(app): State<App>) -> Json<Runner
     let workspace = planner.workspace.at().to_string();
     Json(match planner.code.status().await {
         Ok(status) => {
-            let (reason, fix) = status
-                .trouble
-                .map_or_else(Default::default, |trouble| (trouble.reason, trouble.fix));
+            let trouble = status.trouble;
             RunnerStatus {
                 tier: status.sandbox.tier,
                 runtime: status.sandbox.runtime,
-                ready: reason.is_empty(),
-                reason,
-                fix,
+                ready: trouble.is_none(),
+                starting: trouble.as_ref().is_some_and(|trouble| trouble.starting),
+                reason: trouble.as_ref().map(|trouble| trouble.reason.clone()).unwrap_or_default(),
+                fix: trouble.map(|trouble| trouble.fix).unwrap_or_default(),
                 enforcement: status.sandbox.enforcement,
                 limit: status.sandbox.limit,
                 pool: status.pool,
@@ -156,8 +155,9 @@ async fn status(_: Caller<StatusReaders>, State(app): State<App>) -> Json<Runner
             tier: "none".to_owned(),
             runtime: String::new(),
             ready: false,
+            starting: false,
             reason: format!("No code can run: {error}."),
-            fix: "Wait until the broker is back, or run `kazma doctor`.".to_owned(),
+            fix: "Wait until the broker is back.".to_owned(),
             enforcement: Vec::new(),
             limit: String::new(),
             pool: 0,

@@ -464,6 +464,7 @@ impl Python {
     pub(super) fn trouble(&self, reason: &str) {
         self.with(|inner| {
             inner.status.trouble = Some(Trouble {
+                starting: false,
                 reason: reason.into(),
                 fix: "Install it.".into(),
             });
