@@ -41,13 +41,13 @@ pub struct Settings {
     pub folder: Utf8PathBuf,
     /// Where people reach it, if not at the listening address: `https://kazma.example`.
     pub public_url: Option<String>,
-    /// The operator's shared secret (KAZMA_SECRET).
+    /// The operator's shared secret (`KAZMA_SECRET`).
     pub secret: Option<SecretString>,
     /// The API token of the operator that lies in the data folder.
     pub api_token: SecretString,
     /// The supervisor's list of what runs.
     pub services_file: Utf8PathBuf,
-    /// Peers whose forwarded headers are believed (KAZMA_TRUSTED_PROXIES).
+    /// Peers whose forwarded headers are believed (`KAZMA_TRUSTED_PROXIES`).
     pub trusted_proxies: Vec<Net>,
     /// Whether this is a production deployment, which pages say.
     pub production: bool,

@@ -30,7 +30,7 @@ const SAYING_MAX: usize = 64;
 /// Bytes of one of them.
 const SAID_MAX: usize = 64 * 1024;
 /// The registry says something at least this often.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// One thing that happened.
 #[derive(Debug, Clone)]

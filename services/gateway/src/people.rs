@@ -123,12 +123,11 @@ impl People {
             .write::<_, StoreError, _>(move |tx| {
                 Box::pin(async move {
                     store::sweep(tx, now).await?;
-                    let operator = match store::operator(tx).await? {
-                        Some(operator) => operator,
-                        None => {
-                            store::add_person(tx, &fresh).await?;
-                            fresh
-                        }
+                    let operator = if let Some(operator) = store::operator(tx).await? {
+                        operator
+                    } else {
+                        store::add_person(tx, &fresh).await?;
+                        fresh
                     };
                     // The token in the data folder is the only one of its name that is good.
                     let known = store::by_token(tx, &digest, now)

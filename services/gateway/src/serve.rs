@@ -30,15 +30,15 @@ const STREAMS: usize = 16;
 pub struct Options {
     /// The gateway's own folder.
     pub folder: Utf8PathBuf,
-    /// Where people reach it, if not at the listening address (KAZMA_PUBLIC_URL).
+    /// Where people reach it, if not at the listening address (`KAZMA_PUBLIC_URL`).
     pub public_url: Option<String>,
-    /// The operator's shared secret (KAZMA_SECRET).
+    /// The operator's shared secret (`KAZMA_SECRET`).
     pub secret: Option<SecretString>,
     /// The API token of the operator that lies in the data folder.
     pub api_token: SecretString,
     /// The supervisor's list of what runs, `DIR/run/services.json`.
     pub services_file: Utf8PathBuf,
-    /// Peers whose forwarded headers are believed (KAZMA_TRUSTED_PROXIES).
+    /// Peers whose forwarded headers are believed (`KAZMA_TRUSTED_PROXIES`).
     pub trusted_proxies: Vec<Net>,
     /// Whether this is a production deployment.
     pub production: bool,

@@ -6,6 +6,8 @@ mod fill;
 mod inbox;
 mod ui;
 
+use std::fmt::Write as _;
+
 use askama::Template;
 use axum::{
     Router,
@@ -16,6 +18,7 @@ use axum::{
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use kazma_edge::ApiError;
 use kazma_wire::Problem;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{
     access::{SignedIn, cookie},
@@ -85,7 +88,8 @@ pub(crate) fn login_path(target: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
             path.push(char::from(byte));
         } else {
-            path.push_str(&format!("%{byte:02X}"));
+            // Writing into a String cannot fail.
+            let _ = write!(path, "%{byte:02X}");
         }
     }
     path
@@ -104,10 +108,9 @@ fn home(target: &str, otherwise: &str) -> String {
 }
 
 fn theme(headers: &HeaderMap) -> &'static str {
-    use secrecy::ExposeSecret as _;
     match cookie(headers, THEME)
         .as_ref()
-        .map(|value| value.expose_secret())
+        .map(SecretString::expose_secret)
     {
         Some("light") => "light",
         Some("dark") => "dark",
@@ -173,6 +176,11 @@ impl Frame<'_> {
         let mut bands = Vec::new();
         match self.app.runner_lately().await {
             Some(runner) if runner.ready => {}
+            Some(runner) if runner.starting => bands.push(Band {
+                tone: Tone::Note,
+                text: "The sandboxes are being tried out.".to_owned(),
+                fix: "Code runs in a moment.".to_owned(),
+            }),
             Some(runner) => bands.push(Band::no_isolation(&runner.reason, &runner.fix)),
             None => bands.push(Band::no_isolation(
                 "the runner does not answer.",

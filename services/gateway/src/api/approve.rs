@@ -1,5 +1,10 @@
 //! The reference system's routes, on the same registry. Source: its HTTP API, facts 3e.
 
+#![expect(
+    clippy::struct_field_names,
+    reason = "the names are the API's, and part of its contract"
+)]
+
 use axum::{
     body::Bytes,
     extract::{FromRequest as _, Request, State},

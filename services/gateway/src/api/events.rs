@@ -21,7 +21,6 @@ use kazma_wire::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast;
-use utoipa::IntoParams;
 
 use super::{show::Told, threads::wrong};
 use crate::{
@@ -39,7 +38,7 @@ const REPLAY_PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-#[derive(Debug, Default, Deserialize, IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct After {
@@ -188,7 +187,7 @@ pub(crate) fn stream(
         expires: tokio::time::Instant::now()
             + left
                 .and_then(|left| Duration::try_from(left).ok())
-                .unwrap_or(Duration::from_secs(86_400)),
+                .unwrap_or(Duration::from_hours(24)),
         _place: place,
     };
     let hello = stream::iter([Ok::<_, Infallible>(

@@ -5,7 +5,7 @@ use kazma_domain::{Decision, Digest, GateId, Surface, limits::REASON_MAX};
 use kazma_edge::{ApiError, Json, Path, Query};
 use kazma_wire::{Problem, gateway::DecisionRequest};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::{
     show::{Cast, Gate},
@@ -21,7 +21,7 @@ const GATES_MAX: u32 = 1000;
 /// Gates in one answer unless asked otherwise.
 const GATES: u32 = 200;
 
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Which {

@@ -1,5 +1,10 @@
 //! Threads and gates as the API shows them.
 
+#![expect(
+    clippy::struct_field_names,
+    reason = "the names are the API's, and part of its contract"
+)]
+
 use jiff::Timestamp;
 use kazma_domain::{
     CallId, Decision, Digest, GateId, MessageId, PersonId, Surface, ThreadId, TurnId, TurnState,

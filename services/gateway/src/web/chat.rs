@@ -130,13 +130,12 @@ pub(super) async fn open(
     check_text(&form.text)?;
     let mut begun = app.begun().await;
     let key = format!("{} {}", who.person.id, form.idempotency_key);
-    let thread = match begun.find(&key) {
-        Some(thread) => thread,
-        None => {
-            let thread = begin_as(&app, &who).await?;
-            begun.remember(key, thread);
-            thread
-        }
+    let thread = if let Some(thread) = begun.find(&key) {
+        thread
+    } else {
+        let thread = begin_as(&app, &who).await?;
+        begun.remember(key, thread);
+        thread
     };
     drop(begun);
     say_as(

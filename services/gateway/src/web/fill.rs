@@ -77,7 +77,7 @@ impl Reader<'_> {
         let mut all: Vec<(Timestamp, Message)> = view
             .entries
             .iter()
-            .map(|entry| (entry.at, self.message(entry)))
+            .map(|entry| (entry.at, Self::message(entry)))
             .collect();
         all.extend(
             view.gates
@@ -108,7 +108,7 @@ impl Reader<'_> {
         all.into_iter().map(|(_, message)| message).collect()
     }
 
-    fn message(&self, entry: &EntryView) -> Message {
+    fn message(entry: &EntryView) -> Message {
         let (id, at) = (entry.id.to_string(), moment(entry.at));
         match &entry.kind {
             EntryKind::Message { text, by } => Message::person(&id, by, at, text),

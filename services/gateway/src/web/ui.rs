@@ -34,10 +34,10 @@ pub(super) async fn events(
 }
 
 fn frame(_: App, news: News) -> BoxFuture<'static, Option<Frame>> {
-    Box::pin(std::future::ready(match &news {
+    Box::pin(std::future::ready(match news {
         News::Event(happening) => named(&happening.event).and_then(|(name, data)| {
             let frame = Frame::default().event(name).json_data(data).ok()?;
-            Some(with_id(frame, happening))
+            Some(with_id(frame, &happening))
         }),
         News::Delta {
             thread,
@@ -46,7 +46,7 @@ fn frame(_: App, news: News) -> BoxFuture<'static, Option<Frame>> {
             anew,
         } => Frame::default()
             .event("delta")
-            .json_data(json!({"thread_id": thread, "turn_id": turn, "text": **text, "anew": anew}))
+            .json_data(json!({"thread_id": thread, "turn_id": turn, "text": *text, "anew": anew}))
             .ok(),
         News::SignedOut { .. } => None,
     }))

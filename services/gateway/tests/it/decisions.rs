@@ -15,7 +15,7 @@ async fn asked() -> (House, Value) {
     let thread = house.registry.thread(1, "hello");
     house.registry.ask(1, thread);
     let gate = house
-        .get("/api/gates?state=pending", &house.operator())
+        .get("/api/gates?state=pending", &House::operator())
         .await
         .json()["gates"][0]
         .clone();
@@ -67,13 +67,13 @@ async fn the_whole_card_is_at_the_top_level() {
     assert_eq!(gate["provenance"][0]["source"], "person");
     assert_eq!(
         house
-            .get("/api/gates?state=settled", &house.operator())
+            .get("/api/gates?state=settled", &House::operator())
             .await
             .json()["gates"],
         json!([])
     );
     let one = house
-        .get(&format!("/api/gates/{}", gate_id(1)), &house.operator())
+        .get(&format!("/api/gates/{}", gate_id(1)), &House::operator())
         .await
         .json();
     assert_eq!(one, gate);
@@ -124,7 +124,7 @@ async fn the_first_decision_settles_and_the_second_reads_who_was_first() {
 #[tokio::test]
 async fn a_decision_names_the_card_it_is_about() {
     let (house, gate) = asked().await;
-    let operator = house.operator();
+    let operator = House::operator();
     let got = house
         .post(&path(1), &operator, json!({"decision": "approve"}))
         .await;
@@ -157,7 +157,7 @@ async fn an_ended_gate_says_how_it_ended() {
     let got = house
         .post(
             &path(1),
-            &house.operator(),
+            &House::operator(),
             json!({"decision": "approve", "args_digest": gate["args_digest"]}),
         )
         .await;
@@ -173,7 +173,7 @@ async fn only_once_is_a_scope_of_this_version() {
     for scope in ["tool", "task", "yolo", "Once", ""] {
         let body =
             json!({"decision": "approve", "args_digest": gate["args_digest"], "scope": scope});
-        let got = house.post(&path(1), &house.operator(), body).await;
+        let got = house.post(&path(1), &House::operator(), body).await;
         assert_eq!(
             (got.status.as_u16(), got.problem().field.as_deref()),
             (422, Some("scope")),
@@ -194,12 +194,12 @@ async fn who_may_decide_and_can_sign_in_is_expected_to_answer() {
         .unwrap()
         .to_owned();
     house
-        .delete(&format!("/api/users/{id}"), &house.operator())
+        .delete(&format!("/api/users/{id}"), &House::operator())
         .await;
     let body =
         json!({"decision": "deny", "args_digest": gate["args_digest"], "reason": "  wrong file "});
     assert_eq!(
-        house.post(&path(1), &house.operator(), body).await.status,
+        house.post(&path(1), &House::operator(), body).await.status,
         200
     );
     assert_eq!(house.registry.electorate.load(Ordering::SeqCst), 2);
@@ -214,7 +214,7 @@ async fn who_may_decide_and_can_sign_in_is_expected_to_answer() {
 async fn the_surface_is_where_the_decision_came_from() {
     let (house, gate) = asked().await;
     let body = json!({"decision": "deny", "args_digest": gate["args_digest"]}).to_string();
-    let request = crate::house::request("POST", &path(1), &house.operator())
+    let request = crate::house::request("POST", &path(1), &House::operator())
         .header("content-type", "application/json")
         .header("x-kazma-surface", "terminal");
     assert_eq!(
@@ -234,7 +234,7 @@ async fn a_registry_that_is_away_is_503_and_nothing_is_lost() {
     let got = house
         .post(
             &path(1),
-            &house.operator(),
+            &House::operator(),
             json!({"decision": "deny", "args_digest": gate["args_digest"]}),
         )
         .await;
@@ -248,7 +248,7 @@ async fn a_registry_that_is_away_is_503_and_nothing_is_lost() {
 async fn the_references_route_decides_on_the_same_registry() {
     let (house, gate) = asked().await;
     let approve = format!("/api/approve/{}", thread_id(1));
-    let operator = house.operator();
+    let operator = House::operator();
     let pending = house.get("/api/pending-approvals", &operator).await.json();
     assert_eq!(
         (&pending["count"], &pending["pending"][0]["gate_id"]),
@@ -312,7 +312,7 @@ async fn without_an_action_the_references_route_denies() {
     let got = house
         .post(
             &format!("/api/approve/{}", thread_id(1)),
-            &house.operator(),
+            &House::operator(),
             json!({}),
         )
         .await;
@@ -328,7 +328,7 @@ async fn two_cards_in_a_thread_are_told_apart() {
     house.registry.ask(2, thread_id(1));
     let approve = format!("/api/approve/{}", thread_id(1));
     let got = house
-        .post(&approve, &house.operator(), json!({"action": "approve"}))
+        .post(&approve, &House::operator(), json!({"action": "approve"}))
         .await;
     assert_eq!(
         (got.status.as_u16(), got.problem().field.as_deref()),
@@ -337,7 +337,7 @@ async fn two_cards_in_a_thread_are_told_apart() {
     let got = house
         .post(
             &approve,
-            &house.operator(),
+            &House::operator(),
             json!({"action": "approve", "interrupt_id": gate_id(2)}),
         )
         .await;
@@ -354,14 +354,14 @@ async fn the_references_route_takes_twenty_a_minute() {
     for n in 0..20 {
         assert_eq!(
             house
-                .post(&approve, &house.operator(), json!({}))
+                .post(&approve, &House::operator(), json!({}))
                 .await
                 .status,
             404,
             "{n}"
         );
     }
-    let got = house.post(&approve, &house.operator(), json!({})).await;
+    let got = house.post(&approve, &House::operator(), json!({})).await;
     assert_eq!(got.status, 429);
     assert!(got.header("retry-after").parse::<u64>().unwrap() >= 1);
     let lea = house.person("Lea", Role::Approver).await;
@@ -379,7 +379,7 @@ async fn there_is_no_swarm_so_no_task_is_there() {
         let got = house
             .post(
                 &format!("/api/swarm/tasks/t1/{verb}"),
-                &house.operator(),
+                &House::operator(),
                 json!({}),
             )
             .await;

@@ -460,17 +460,11 @@ impl Registry for Double {
 impl Runner for Double {
     fn status(&self) -> Answer<'_, RunnerStatus> {
         self.answer(|| {
-            Ok(RunnerStatus {
-                tier: "native".to_owned(),
-                runtime: "bubblewrap".to_owned(),
-                ready: true,
-                reason: String::new(),
-                fix: String::new(),
-                enforcement: Vec::new(),
-                limit: "shares your kernel".to_owned(),
-                pool: 1,
-                workspace: "/workspace".to_owned(),
-            })
+            Ok(serde_json::from_value(serde_json::json!({
+                "tier": "native", "runtime": "bubblewrap", "ready": true, "starting": false, "reason": "",
+                "fix": "", "enforcement": [], "limit": "shares your kernel", "pool": 1, "workspace": "/workspace",
+            }))
+            .unwrap())
         })
     }
 }

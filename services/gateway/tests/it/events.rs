@@ -111,7 +111,7 @@ async fn what_happens_is_told_live_with_all_there_is_to_know() {
     let mut frames = follow(
         &house,
         &format!("/api/threads/{}/events", thread_id(1)),
-        &house.operator(),
+        &House::operator(),
         None,
     )
     .await;
@@ -164,7 +164,7 @@ async fn what_happens_is_told_live_with_all_there_is_to_know() {
 #[tokio::test]
 async fn words_and_output_pass_without_an_id() {
     let house = lively().await;
-    let mut frames = follow(&house, "/api/events", &house.operator(), None).await;
+    let mut frames = follow(&house, "/api/events", &House::operator(), None).await;
     house.hub.text(thread_id(1), turn_id(1), "forty");
     let frame = frames.next().await.unwrap();
     assert_eq!(
@@ -176,7 +176,7 @@ async fn words_and_output_pass_without_an_id() {
 #[tokio::test]
 async fn who_comes_back_reads_what_they_missed_once_and_goes_on() {
     let house = lively().await;
-    let mut first = follow(&house, "/api/events", &house.operator(), None).await;
+    let mut first = follow(&house, "/api/events", &House::operator(), None).await;
     let seqs: Vec<i64> = (0..5)
         .map(|_| house.registry.tell(thread_id(1), pending()))
         .collect();
@@ -184,11 +184,11 @@ async fn who_comes_back_reads_what_they_missed_once_and_goes_on() {
     for seq in &seqs {
         assert_eq!(first.next().await.unwrap().id, Some(*seq));
     }
-    let mut second = follow(&house, "/api/events", &house.operator(), Some(seqs[1])).await;
+    let mut second = follow(&house, "/api/events", &House::operator(), Some(seqs[1])).await;
     let mut third = follow(
         &house,
         &format!("/api/events?after={}", seqs[3]),
-        &house.operator(),
+        &House::operator(),
         None,
     )
     .await;
@@ -214,7 +214,7 @@ async fn a_thread_tells_nothing_of_another() {
     let mut frames = follow(
         &house,
         &format!("/api/threads/{}/events", thread_id(2)),
-        &house.operator(),
+        &House::operator(),
         None,
     )
     .await;
@@ -229,7 +229,7 @@ async fn a_thread_tells_nothing_of_another() {
     let got = house
         .get(
             &format!("/api/threads/{}/events", thread_id(9)),
-            &house.operator(),
+            &House::operator(),
         )
         .await;
     assert_eq!(got.status, 404);
@@ -238,7 +238,7 @@ async fn a_thread_tells_nothing_of_another() {
 #[tokio::test]
 async fn nothing_is_lost_or_told_twice_when_the_registry_breaks_off() {
     let house = lively().await;
-    let mut frames = follow(&house, "/api/events", &house.operator(), None).await;
+    let mut frames = follow(&house, "/api/events", &House::operator(), None).await;
     let mut expected = Vec::new();
     for _ in 0..4 {
         expected.push(house.registry.tell(thread_id(1), pending()));
@@ -260,7 +260,7 @@ async fn nothing_is_lost_or_told_twice_when_the_registry_breaks_off() {
 #[tokio::test]
 async fn a_restarted_gateway_does_not_tell_old_news() {
     let house = lively().await;
-    let mut frames = follow(&house, "/api/events", &house.operator(), None).await;
+    let mut frames = follow(&house, "/api/events", &House::operator(), None).await;
     let old = house.registry.tell(thread_id(1), pending());
     assert_eq!(frames.next().await.unwrap().id, Some(old));
     // The cursor is written about a second later; this waits for the write and not for the second.
@@ -271,7 +271,7 @@ async fn a_restarted_gateway_does_not_tell_old_news() {
     house.registry.followed.lock().unwrap().clear();
     let app = house.app.clone();
     tokio::spawn(async move { app.follow().await });
-    let mut frames = follow(&house, "/ui/events", &house.operator(), None).await;
+    let mut frames = follow(&house, "/ui/events", &House::operator(), None).await;
     let new = house.registry.tell(
         thread_id(1),
         What::GateSettled {
@@ -310,7 +310,7 @@ async fn signing_out_ends_the_streams_of_that_session_alone() {
 #[tokio::test]
 async fn a_stopping_gateway_says_goodbye() {
     let house = lively().await;
-    let mut frames = follow(&house, "/api/events", &house.operator(), None).await;
+    let mut frames = follow(&house, "/api/events", &House::operator(), None).await;
     house.stop.cancel();
     assert_eq!(frames.next().await.unwrap().name, "end");
     assert_eq!(frames.next().await, None);
@@ -323,22 +323,22 @@ async fn one_person_has_so_many_streams() {
         ..Plan::default()
     })
     .await;
-    let one = follow(&house, "/api/events", &house.operator(), None).await;
-    let _two = follow(&house, "/ui/events", &house.operator(), None).await;
+    let one = follow(&house, "/api/events", &House::operator(), None).await;
+    let _two = follow(&house, "/ui/events", &House::operator(), None).await;
     assert_eq!(
-        house.get("/api/events", &house.operator()).await.status,
+        house.get("/api/events", &House::operator()).await.status,
         429
     );
     let lea = house.person("Lea", Role::Viewer).await;
     let _other = follow(&house, "/api/events", &lea, None).await;
     drop(one);
-    let _again = follow(&house, "/api/events", &house.operator(), None).await;
+    let _again = follow(&house, "/api/events", &House::operator(), None).await;
 }
 
 #[tokio::test]
 async fn who_is_too_slow_is_let_go_and_others_are_not() {
     let house = House::open().await;
-    let mut slow = follow(&house, "/api/events", &house.operator(), None).await;
+    let mut slow = follow(&house, "/api/events", &House::operator(), None).await;
     // The stream is open, and its owner takes nothing from now on.
     for n in 0..3000 {
         house.hub.text(thread_id(1), turn_id(1), &n.to_string());

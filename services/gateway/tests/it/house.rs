@@ -232,7 +232,7 @@ impl House {
     }
 
     /// The operator, by the token of the data folder.
-    pub(crate) fn operator(&self) -> Show {
+    pub(crate) fn operator() -> Show {
         Show::Bearer(TOKEN.to_owned())
     }
 
@@ -241,7 +241,7 @@ impl House {
         let got = self
             .post(
                 "/api/users",
-                &self.operator(),
+                &Self::operator(),
                 json!({"name": name, "role": role}),
             )
             .await;

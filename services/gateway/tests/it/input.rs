@@ -253,7 +253,7 @@ async fn bad_input_names_the_field() {
     let house = House::open().await;
     let thread = house.registry.thread(1, "hello");
     house.registry.ask(1, thread);
-    let operator = house.operator();
+    let operator = House::operator();
     for (operation, bads) in table() {
         let (method, path) = operation.split_once(' ').unwrap();
         let path = filled(path);
@@ -318,7 +318,7 @@ async fn a_body_that_is_no_json_is_415_and_one_that_is_too_large_413() {
             "multipart/form-data",
         ] {
             let request =
-                request(method, &path, &house.operator()).header(header::CONTENT_TYPE, media);
+                request(method, &path, &House::operator()).header(header::CONTENT_TYPE, media);
             let got = house.send(request.body("{}".into()).unwrap()).await;
             assert_eq!(
                 (got.status.as_u16(), got.problem().field.as_deref()),
@@ -326,7 +326,7 @@ async fn a_body_that_is_no_json_is_415_and_one_that_is_too_large_413() {
                 "{operation}"
             );
         }
-        let request = request(method, &path, &house.operator())
+        let request = request(method, &path, &House::operator())
             .header(header::CONTENT_TYPE, "application/json");
         let got = house
             .send(request.body(" ".repeat(1024 * 1024 + 1).into()).unwrap())
@@ -347,7 +347,7 @@ async fn a_method_that_is_not_there_is_405() {
         for method in ["PUT", "PATCH", "TRACE"] {
             let got = house
                 .send(
-                    request(method, &filled(path), &house.operator())
+                    request(method, &filled(path), &House::operator())
                         .body("".into())
                         .unwrap(),
                 )

@@ -1,5 +1,7 @@
 //! The people's edge in one process, against a scripted registry.
 
+#![cfg(test)]
+
 mod decisions;
 mod double;
 mod events;

@@ -34,7 +34,7 @@ async fn another_host_is_not_served_for_reads_either() {
             "/nothing",
             "/assets/x.css",
         ] {
-            let mut request = request("GET", path, &house.operator())
+            let mut request = request("GET", path, &House::operator())
                 .body(Body::empty())
                 .unwrap();
             request
@@ -149,7 +149,7 @@ async fn a_cookie_changes_nothing_from_elsewhere() {
         assert_eq!(send("POST", "/api/threads", own).await, 201, "{own:?}");
     }
     // A bearer says itself who it is: no page of another site can make a browser send it.
-    let request = request("POST", "/api/threads", &house.operator())
+    let request = request("POST", "/api/threads", &House::operator())
         .header(header::ORIGIN, "http://evil.example");
     assert_eq!(
         house
@@ -304,7 +304,7 @@ async fn another_spelling_of_a_path_is_not_there() {
         "/health/details/",
         "//health/details",
     ] {
-        for show in [Show::Nothing, house.operator()] {
+        for show in [Show::Nothing, House::operator()] {
             assert_eq!(house.get(path, &show).await.status, 404, "{path}");
         }
     }
@@ -334,7 +334,7 @@ async fn an_undeclared_proxy_is_seen_said_and_not_believed() {
     // All ten were the proxy's: writing another address into a header gives no new tries.
     assert_eq!(house.enter(SECRET).await.status, 429);
     let status = house
-        .get("/api/auth/status", &house.operator())
+        .get("/api/auth/status", &House::operator())
         .await
         .json();
     assert_eq!(
@@ -379,7 +379,7 @@ async fn two_hundred_requests_pass_and_a_flood_does_not() {
     let lea = house.person("Lea", Role::Viewer).await;
     let mut held = None;
     for n in 0..20_000 {
-        let got = house.get("/api/auth/me", &house.operator()).await;
+        let got = house.get("/api/auth/me", &House::operator()).await;
         if got.status == 429 {
             held = Some((n, got));
             break;

@@ -50,7 +50,7 @@ async fn two_who_show_one_link_at_once_are_one_session() {
 async fn the_bearer_gets_a_new_link_and_a_session_does_not() {
     let house = House::open().await;
     let got = house
-        .post("/api/auth/links", &house.operator(), json!({}))
+        .post("/api/auth/links", &House::operator(), json!({}))
         .await;
     assert_eq!(got.status, 201);
     let operator = session(
@@ -176,18 +176,18 @@ async fn a_removed_person_is_out_and_the_operator_stays() {
         .to_owned();
     assert_eq!(
         house
-            .delete(&format!("/api/users/{me}"), &house.operator())
+            .delete(&format!("/api/users/{me}"), &House::operator())
             .await
             .status,
         204
     );
     assert_eq!(house.get("/api/auth/me", &lea).await.status, 401);
-    let users = house.get("/api/users", &house.operator()).await.json();
+    let users = house.get("/api/users", &House::operator()).await.json();
     assert_eq!(users["users"].as_array().unwrap().len(), 1);
     let operator = users["users"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(
         house
-            .delete(&format!("/api/users/{operator}"), &house.operator())
+            .delete(&format!("/api/users/{operator}"), &House::operator())
             .await
             .status,
         409
@@ -264,7 +264,7 @@ async fn sessions_and_tokens_outlive_the_process() {
     assert_eq!(made.status, 201);
     let script = Show::Bearer(made.json()["secret"].as_str().unwrap().to_owned());
     let house = house.again().await;
-    for show in [&lea, &script, &house.operator()] {
+    for show in [&lea, &script, &House::operator()] {
         assert_eq!(
             house.get("/api/auth/me", show).await.status,
             200,
