@@ -121,12 +121,16 @@ pub(crate) fn outcome(ended: &Ended, timeout: Duration) -> Option<Outcome> {
     Some(Outcome { ok, summary })
 }
 
-/// A length of time for people: `30 s`, `0.04 s`, `1.5 s`.
+/// A length of time for people: `30 s`, `0.04 s`, `0.003 s`, `12.5 s`.
 fn seconds(length: Duration) -> String {
     if length.subsec_nanos() == 0 && length.as_secs() > 0 {
         return format!("{} s", length.as_secs());
     }
-    let places = if length.as_secs() >= 10 { 1 } else { 2 };
+    let places = match length.as_millis() {
+        0..10 => 3,
+        10..10_000 => 2,
+        _ => 1,
+    };
     format!("{:.places$} s", length.as_secs_f64())
 }
 
@@ -190,6 +194,19 @@ mod tests {
             outcome(&ended(unknown, 0, 0), Duration::from_secs(30)),
             None
         );
+    }
+
+    #[test]
+    fn lengths_of_time_are_short_and_never_nothing() {
+        for (ms, words) in [
+            (3, "0.003 s"),
+            (41, "0.04 s"),
+            (1_500, "1.50 s"),
+            (30_000, "30 s"),
+            (12_540, "12.5 s"),
+        ] {
+            assert_eq!(seconds(Duration::from_millis(ms)), words);
+        }
     }
 
     #[test]

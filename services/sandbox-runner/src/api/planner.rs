@@ -120,7 +120,11 @@ impl Planner {
         if let Some(trouble) = status.trouble {
             return Err(Refused::new(
                 "runner-not-ready",
-                format!("No code can run now: {} {}", trouble.reason, trouble.fix),
+                format!(
+                    "No code can run now: {}. {}",
+                    trouble.reason.trim_end_matches('.'),
+                    trouble.fix
+                ),
             ));
         }
         let action = Action::RunPython {
