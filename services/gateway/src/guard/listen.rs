@@ -18,7 +18,7 @@ use super::layers::Connection;
 /// Connections at once; the next one waits.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long a client may take over its headers.
-const HEADER_LIMIT: Duration = Duration::from_secs(10);
+const HEADER_LIMIT: Duration = Duration::from_secs(20);
 /// Bytes of one request's headers.
 const HEADERS_MAX: usize = 32 * 1024;
 /// Fields in one request's headers.
@@ -94,4 +94,81 @@ pub(crate) async fn serve(
     drop(listener);
     drop(tokio::time::timeout(GRACE, graceful.shutdown()).await);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::{Extension, routing::get};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+        task::JoinHandle,
+    };
+
+    use super::*;
+
+    fn open() -> (SocketAddr, CancellationToken, JoinHandle<io::Result<()>>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let app = Router::new().route(
+            "/",
+            get(|Extension(ends): Extension<Connection>| async move { ends.peer.to_string() }),
+        );
+        let stop = CancellationToken::new();
+        (at, stop.clone(), tokio::spawn(serve(listener, app, stop)))
+    }
+
+    async fn ask(stream: &mut TcpStream, request: &str) -> String {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut answer));
+        let length = read.await.expect("no answer came").unwrap();
+        String::from_utf8_lossy(answer.get(..length).unwrap()).into_owned()
+    }
+
+    #[tokio::test]
+    async fn handlers_know_both_ends() {
+        let (at, _stop, _served) = open();
+        let mut stream = TcpStream::connect(at).await.unwrap();
+        let own = stream.local_addr().unwrap().to_string();
+        let answer = ask(&mut stream, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.ends_with(&own),
+            "{answer}"
+        );
+    }
+
+    #[tokio::test]
+    async fn headers_are_bounded() {
+        let (at, _stop, _served) = open();
+        let fields: Vec<String> = (0..=FIELDS_MAX).map(|n| format!("X-{n}: y\r\n")).collect();
+        let many = fields.concat();
+        let long = format!("X: {}\r\n", "y".repeat(HEADERS_MAX));
+        for headers in [many, long] {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            let answer = ask(
+                &mut stream,
+                &format!("GET / HTTP/1.1\r\nHost: x\r\n{headers}\r\n"),
+            )
+            .await;
+            assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn it_ends_when_asked_though_somebody_stays_connected() {
+        let (at, stop, served) = open();
+        let mut idle = TcpStream::connect(at).await.unwrap();
+        ask(&mut idle, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        stop.cancel();
+        // Well below the grace that a busy connection would get.
+        tokio::time::timeout(Duration::from_secs(2), served)
+            .await
+            .expect("it goes on")
+            .unwrap()
+            .unwrap();
+        assert!(TcpStream::connect(at).await.is_err());
+    }
 }
