@@ -598,14 +598,12 @@ impl Model for Arc<House> {
                 world.asked.push(request);
                 world.answers.pop_front()
             });
-            match next {
-                Some(deltas) => Ok(stream::iter(deltas).map(Ok).boxed()),
-                None => {
-                    self.change(|world| world.streams_open += 1);
-                    let open = Open(Arc::clone(self));
-                    Ok(stream::pending().inspect(move |_| _ = &open).boxed())
-                }
+            if let Some(deltas) = next {
+                return Ok(stream::iter(deltas).map(Ok).boxed());
             }
+            self.change(|world| world.streams_open += 1);
+            let open = Open(Arc::clone(self));
+            Ok(stream::pending().inspect(move |_| _ = &open).boxed())
         })
     }
 }

@@ -32,13 +32,13 @@ fn denied(reason: Option<&str>) -> State {
 }
 
 /// Runs a turn with one call that ends in `state`; returns what the model was told.
-async fn told(state: State) -> (ToolNote, String) {
+async fn told(end: State) -> (ToolNote, String) {
     let stage = stage("go").await;
     stage.house.says(calls(&["python_exec"]));
     stage.house.says(says("I see."));
     let running = stage.start(1);
     stage.house.pending(1).await;
-    stage.house.settle(0, state, None);
+    stage.house.settle(0, end, None);
     running.await.unwrap().unwrap();
     let (_, content) = stage.house.answers_told().remove(0);
     (

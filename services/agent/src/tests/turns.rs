@@ -247,8 +247,9 @@ async fn the_past_is_told_with_its_calls_and_only_up_to_this_message() {
         .iter()
         .map(|message| match message {
             ChatMessage::System { .. } => "system",
-            ChatMessage::User { content } => content.as_str(),
-            ChatMessage::Assistant { content, .. } => content.as_str(),
+            ChatMessage::User { content } | ChatMessage::Assistant { content, .. } => {
+                content.as_str()
+            }
             ChatMessage::Tool { .. } => "tool",
         })
         .collect();
