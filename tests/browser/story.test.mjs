@@ -31,13 +31,24 @@ async function say(page, text) {
   await page.click("button.primary:has-text('Send')");
 }
 
+/// Waits for a card that waits; says what the page shows instead.
+async function cardOn(page) {
+  const card = waiting(page).first();
+  try {
+    await card.waitFor({ timeout: 15_000 });
+  } catch (error) {
+    const text = await page.evaluate(() => document.body.innerText);
+    throw new Error(`no card at ${page.url()}: ${text}\n${page.troubles}`, { cause: error });
+  }
+  return card;
+}
+
 const waiting = (page) => page.locator("article.card[data-state=waiting]:visible");
 
 test("approve: the whole code is on the card, and 45 comes back", async () => {
   const page = await signedIn(chromium, stack.login_url);
   await say(page, `run python: ${code}`);
-  const card = waiting(page).first();
-  await card.waitFor();
+  const card = await cardOn(page);
   assert.match(await card.innerText(), /print\(sum\(range\(10\)\)\)/);
   assert.match(await card.innerText(), /native/);
   await picture(page, "card-light");
@@ -53,8 +64,7 @@ test("deny: nothing runs, the agent says so and goes on", async () => {
   const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
   const page = await signedIn(chromium, link, { colorScheme: "dark" });
   await say(page, "run python: open('/tmp/x','w').write('no')");
-  const card = waiting(page).first();
-  await card.waitFor();
+  const card = await cardOn(page);
   await picture(page, "card-dark");
   await card.locator("button.deny").first().click();
   await page.locator(".message.agent .body:has-text('denied')").first().waitFor();
@@ -69,7 +79,7 @@ test("two tabs agree, and the later answer hears who was first", async () => {
   const link = await stack.command("users", "add", "Petra", "--role", "approver");
   const second = await signedIn(chromium, link);
   await say(first, "run python: print(6*7)");
-  await waiting(first).first().waitFor();
+  await cardOn(first);
   await second.goto(`${stack.url}/approvals`);
   const theirs = waiting(second).first();
   await theirs.waitFor();
@@ -117,8 +127,9 @@ test("a card survives a stop of everything, and runs once after it", async () =>
   await card.locator("[data-approve]").click();
   await page.goto(`${stack.url}/threads/${thread}`);
   await page.locator(".message.agent .body:has-text('1048576')").first().waitFor();
-  const view = (await stack.api("GET", `/api/threads/${thread}`)).body;
-  assert.equal(view.turns.at(-1).state, "done");
+  let view;
+  do view = (await stack.api("GET", `/api/threads/${thread}`)).body;
+  while (view.turns.at(-1).state !== "done");
   assert.equal(view.messages.filter((one) => one.role === "tool").length, 1);
   await page.context().close();
 });
@@ -143,7 +154,7 @@ test("on a phone and from right to left nothing is cut off", async () => {
   const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
   const page = await signedIn(chromium, link, { viewport: { width: 390, height: 844 } });
   await say(page, "run python: print('سلام')\nprint('x' * 200)");
-  await waiting(page).first().waitFor();
+  await cardOn(page);
   await picture(page, "card-phone");
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
   assert.equal(wide, false);

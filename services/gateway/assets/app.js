@@ -70,9 +70,9 @@ function wake() {
 // --- Counts, announcements, and cards that wait above.
 
 const title = document.title;
+const waiting = () => fetch('/ui/count', { headers: { accept: 'application/json' } }).then((answer) => (answer.ok ? answer.json() : {})).catch(() => ({}));
 const recount = later(async () => {
-  const answer = await fetch('/ui/count', { headers: { accept: 'application/json' } }).catch(() => null);
-  const { pending } = answer?.ok ? await answer.json() : {};
+  const { pending } = await waiting();
   if (pending === undefined) return;
   $$('[data-count]').forEach((count) => { count.textContent = pending; count.hidden = pending === 0; });
   document.title = pending ? `(${pending}) ${title}` : title;
@@ -141,11 +141,14 @@ function hush() {
 
 const mine = (data) => data.thread_id && $('[data-thread]')?.dataset.thread === data.thread_id;
 
-function catchUp() {
+// What happened between the page's making and its first event, or while the stream was cut, is asked for.
+const catchUp = later(async () => {
   new Set($$('[data-gate]').map((card) => card.dataset.gate)).forEach(refresh);
   refetchMessages();
+  const news = (gate) => !shown(gate.gate_id).length && ($('#pen') || mine(gate));
+  (await waiting()).gates?.filter(news).forEach(on.gate);
   recount();
-}
+}, 60);
 
 let queue = Promise.resolve();
 const on = {
@@ -163,11 +166,11 @@ tabs.onmessage = ({ data: [name, data] }) => on[name]?.(data);
 const tell = (name, data) => { on[name](data); tabs.postMessage([name, data]); };
 let leave;
 function listen() {
-  const asked = performance.now();
   const lead = () => new Promise((left) => {
     let source;
     const open = () => {
       source = new EventSource(document.body.dataset.live);
+      source.addEventListener('open', () => tell('again'));
       const reopen = (ms) => { source.close(); setTimeout(() => leave && open(), ms); };
       for (const name in on) source.addEventListener(name, (event) => tell(name, JSON.parse(event.data)));
       source.addEventListener('end', () => reopen(1000));
@@ -175,9 +178,9 @@ function listen() {
     };
     leave = () => { leave = null; source.close(); left(); };
     open();
-    if (performance.now() - asked > 500) tell('again');
   });
   if (navigator.locks) navigator.locks.request('kazma-live', lead); else lead();
+  catchUp();
 }
 
 // --- What htmx swaps.
@@ -241,6 +244,6 @@ setInterval(tick, 1000);
 if (document.body.dataset.live) {
   listen();
   addEventListener('pagehide', () => leave?.());
-  addEventListener('pageshow', (event) => { if (event.persisted) { listen(); catchUp(); } });
+  addEventListener('pageshow', (event) => { if (event.persisted) listen(); });
 }
 if ($('[data-thread]')) toEnd();

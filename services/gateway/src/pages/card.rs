@@ -438,7 +438,7 @@ impl Card {
             headline: "Change 2 lines of notes/today.md in the workspace.".to_owned(),
             tool: "file_write".to_owned(),
             tier: "workspace".to_owned(),
-            tier_limit: "a file you can see and undo".to_owned(),
+            tier_limit: "one file; what it held before is not kept".to_owned(),
             args_digest: "sha256:77aa18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef00"
                 .to_owned(),
             seconds_left: 84_000,

@@ -111,9 +111,16 @@ pub(super) async fn list(
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Words {
+    #[serde(deserialize_with = "own_line_ends")]
     text: String,
     #[serde(default)]
     idempotency_key: String,
+}
+
+/// The words with the line ends their writer made: a browser sends every one of a form's as CR LF (HTML,
+/// "construct the entry list"), and a carriage return in code would be on the card.
+fn own_line_ends<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|text| text.replace("\r\n", "\n"))
 }
 
 impl Words {

@@ -154,12 +154,12 @@ impl Reader<'_> {
             || {
                 (
                     "workspace".to_owned(),
-                    "a file you can see and undo".to_owned(),
+                    "one file; what it held before is not kept".to_owned(),
                 )
             },
             |sandbox| {
                 (
-                    format!("{} · {}", sandbox.tier, sandbox.runtime),
+                    format!("{} · {}", sandbox.tier, enforcer(&sandbox.runtime)),
                     sandbox.limit.clone(),
                 )
             },
@@ -372,10 +372,19 @@ fn provenance(view: &GateView) -> Vec<Provenance> {
                     || format!("the {}", origin.argument),
                     |text| format!("“{text}”"),
                 ),
-                remark: origin.words.clone(),
+                // Of a tool it says which; of the person and of nobody the source has said it all.
+                remark: match origin.source {
+                    From::Tool => origin.words.clone(),
+                    From::Person | From::Nobody => String::new(),
+                },
             }
         })
         .collect()
+}
+
+/// What enforces a sandbox, without what runs inside.
+fn enforcer(runtime: &str) -> &str {
+    runtime.split(',').next().unwrap_or(runtime)
 }
 
 fn details(view: &GateView) -> Vec<Detail> {

@@ -23,6 +23,9 @@ use crate::{
     pages::{self, Card},
 };
 
+/// Cards that a page which missed their beginning is told of at once.
+const TOLD_AT_ONCE: usize = 200;
+
 /// What happens, for the script of the pages: only what it needs to know where to look again.
 pub(super) async fn events(
     viewer: Viewer,
@@ -81,9 +84,15 @@ fn named(event: &kazma_wire::events::Event) -> Option<(&'static str, Value)> {
     })
 }
 
+/// How many cards wait, and which.
 pub(super) async fn count(_: Viewer, State(app): State<App>) -> Result<Json<Value>, ApiError> {
-    let pending = app.registry().gates(Some("pending"), 1000).await?.len();
-    Ok(Json(json!({"pending": pending})))
+    let pending = app.registry().gates(Some("pending"), 1000).await?;
+    let gates: Vec<Value> = pending
+        .iter()
+        .take(TOLD_AT_ONCE)
+        .map(|gate| json!({"gate_id": gate.gate, "thread_id": gate.thread, "state": "pending"}))
+        .collect();
+    Ok(Json(json!({"pending": pending.len(), "gates": gates})))
 }
 
 #[derive(Debug, Deserialize)]

@@ -208,6 +208,20 @@ async fn who_comes_back_reads_what_they_missed_once_and_goes_on() {
 }
 
 #[tokio::test]
+async fn a_gateway_that_is_behind_its_client_repeats_nothing() {
+    let house = House::open().await;
+    let thread = house.registry.thread(1, "hello");
+    house.registry.ask(1, thread);
+    let seen = house.registry.tell(thread, pending());
+    let mut frames = follow(&house, "/api/events", &House::operator(), Some(seen)).await;
+    let new = house.registry.tell(thread, pending());
+    // Only now does the gateway read both.
+    let app = house.app.clone();
+    tokio::spawn(async move { app.follow().await });
+    assert_eq!(frames.next().await.unwrap().id, Some(new));
+}
+
+#[tokio::test]
 async fn a_thread_tells_nothing_of_another() {
     let house = lively().await;
     house.registry.thread(2, "another");
