@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use jiff::SignedDuration;
 use kazma_domain::{Role, Surface};
 use serde_json::{Value, json};
 
@@ -196,6 +197,9 @@ async fn who_may_decide_and_can_sign_in_is_expected_to_answer() {
     house
         .delete(&format!("/api/users/{id}"), &House::operator())
         .await;
+    // A link that nobody used in time lets nobody in.
+    house.invite("Nadia", Role::Approver).await;
+    house.clock.pass(SignedDuration::from_mins(5));
     let body =
         json!({"decision": "deny", "args_digest": gate["args_digest"], "reason": "  wrong file "});
     assert_eq!(
