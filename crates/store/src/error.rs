@@ -106,6 +106,18 @@ impl StoreError {
         }
     }
 
+    /// Whether the disk or the file has no room left. Nothing was kept, and nothing is in doubt.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Sql(SqlError(sqlx::Error::Database(error)))
+            | Self::Commit(SqlError(sqlx::Error::Database(error))) => {
+                // SQLITE_FULL.
+                error.code().is_some_and(|code| code == "13")
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a row with this key is already there.
     pub fn is_taken(&self) -> bool {
         match self {

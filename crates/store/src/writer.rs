@@ -161,11 +161,7 @@ impl Writer {
             }
         }
         if !whole {
-            // Some errors end the transaction by themselves; then there is none to roll back.
-            drop(self.tx.run("ROLLBACK").await);
-            for answer in answers {
-                answer(Err(StoreError::RolledBack));
-            }
+            self.undo(answers).await;
             return true;
         }
         match self.tx.run("COMMIT").await {
@@ -173,6 +169,11 @@ impl Writer {
                 for answer in answers {
                     answer(Ok(()));
                 }
+                true
+            }
+            Err(error) if error.is_full() => {
+                tracing::error!("the disk is full: nothing was kept");
+                self.undo(answers).await;
                 true
             }
             Err(error) => {
@@ -209,6 +210,12 @@ impl Writer {
         tracing::error!(error = %chain(&error), "a commit failed: what is on the disk is not known");
         // After a failed sync nothing that the page cache says can be trusted: no second try.
         (self.on_commit_failure)(&error);
+        self.undo(answers).await;
+    }
+
+    /// Rolls all of it back and says so to everybody.
+    async fn undo(&mut self, answers: Vec<Answer>) {
+        // Some errors end the transaction by themselves; then there is none to roll back.
         drop(self.tx.run("ROLLBACK").await);
         for answer in answers {
             answer(Err(StoreError::RolledBack));

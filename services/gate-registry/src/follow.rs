@@ -106,3 +106,29 @@ impl Follower {
             .is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_for_ten_seconds_is_let_go() {
+        let (lines, mut reader) = mpsc::channel(2);
+        let follower = Follower(lines);
+        let event = Event {
+            seq: Some(1),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            thread: ThreadId::from_uuid(uuid::Uuid::nil()),
+            turn: None,
+            what: What::Thread,
+        };
+        assert!(follower.tell(&event).await);
+        assert!(follower.tell(&event).await);
+        let begun = tokio::time::Instant::now();
+        assert!(!follower.tell(&event).await);
+        assert_eq!(begun.elapsed(), PATIENCE);
+        // Who reads again in time is not.
+        reader.recv().await.unwrap().unwrap();
+        assert!(follower.tell(&event).await);
+    }
+}

@@ -42,7 +42,12 @@ impl Registry {
                 mesh::forget_tokens(tx, now).await?;
                 for token in tokens {
                     let expires_at = token.expires_at.unwrap_or_else(|| after(now, TOKEN_LIFE));
-                    mesh::add_token(tx, &token.digest, token.service, expires_at).await?;
+                    if mesh::add_token(tx, &token.digest, token.service, expires_at).await? {
+                        let about = [("service", token.service.to_string())];
+                        let payload = json!({"expires_at": expires_at});
+                        step.record(tx, "mesh.invited", "operator", about, payload)
+                            .await?;
+                    }
                 }
                 Ok(())
             })

@@ -11,6 +11,8 @@ use kazma_store::{
     },
 };
 use kazma_wire::{
+    agent::{Entry, EntryKind},
+    executor::Output,
     gateway::{GateQuery, ThreadSummary},
     view::{CallView, EntryView, GateView, ThreadView},
 };
@@ -21,6 +23,8 @@ use crate::{Error, Registry};
 const THREADS: u32 = 500;
 /// Entries of a thread that are shown, the newest ones.
 const ENTRIES: u32 = 2_000;
+/// Bytes of outputs that one answer shows, the newest ones; the ledger has them all.
+const OUTPUTS: usize = 8 * 1024 * 1024;
 /// Gates that are listed unless said otherwise, and at most.
 const GATES: u32 = 200;
 const GATES_MAX: u32 = 1_000;
@@ -50,7 +54,8 @@ impl Registry {
                     .ok_or(Error::NotFound("thread"))?;
                 let mut entries = threads::newest_entries(tx, thread, ENTRIES).await?;
                 entries.reverse();
-                let calls = calls::of_thread(tx, thread).await?;
+                let mut calls = calls::of_thread(tx, thread).await?;
+                within_budget(&mut entries, &mut calls);
                 let gates = gates::of_thread(tx, thread).await?;
                 Ok(ThreadView {
                     thread,
@@ -132,6 +137,33 @@ impl Registry {
     }
 }
 
+/// Leaves out the texts of the oldest outputs when all together are too many bytes.
+fn within_budget(entries: &mut [Entry], calls: &mut [CallRow]) {
+    let mut left = OUTPUTS;
+    for row in calls.iter_mut().rev() {
+        if let Some(output) = &mut row.output {
+            spend(&mut left, output);
+        }
+    }
+    let mut left = OUTPUTS;
+    for entry in entries.iter_mut().rev() {
+        if let EntryKind::Result { output, .. } = &mut entry.kind {
+            spend(&mut left, output);
+        }
+    }
+}
+
+fn spend(left: &mut usize, output: &mut Output) {
+    match left.checked_sub(output.text.len()) {
+        Some(rest) => *left = rest,
+        None => {
+            *left = 0;
+            output.text.clear();
+            output.truncated = true;
+        }
+    }
+}
+
 async fn one(tx: &mut Tx, gate: GateRow, moment: Moment) -> Result<GateView, Error> {
     let calls = calls::of_gate(tx, gate.id).await?;
     Ok(gate_view(gate, calls, moment))
@@ -203,4 +235,26 @@ pub(crate) fn votes<'a>(states: impl Iterator<Item = &'a State>) -> Vec<Vote> {
         })
         .find(|votes| !votes.is_empty())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_outputs_are_shown_and_older_ones_say_that_they_are_cut() {
+        let mut left = 10;
+        let mut output = |text: &str| {
+            let mut output = Output {
+                text: text.to_owned(),
+                ..Output::default()
+            };
+            spend(&mut left, &mut output);
+            (output.text, output.truncated)
+        };
+        assert_eq!(output("newest"), ("newest".to_owned(), false));
+        assert_eq!(output("older"), (String::new(), true));
+        // Once one was left out, no older one slips in.
+        assert_eq!(output("old"), (String::new(), true));
+    }
 }

@@ -179,6 +179,35 @@ async fn a_request_that_swallows_the_end_of_the_transaction_takes_its_batch_with
 }
 
 #[tokio::test]
+async fn a_full_disk_keeps_nothing_of_the_request_and_the_writer_lives() {
+    let place = place();
+    let options = Options::default().on_commit_failure(|_| panic!("nothing is in doubt"));
+    let database = Database::open_with(&place.path, &SCHEMA, options)
+        .await
+        .unwrap();
+    add(&database, "before").await.unwrap();
+    let limit = |pragma: &'static str| {
+        let database = database.clone();
+        async move {
+            database
+                .write(move |tx| {
+                    Box::pin(async move {
+                        sqlx::query(pragma).fetch_one(tx.connection()).await?;
+                        Ok::<_, StoreError>(())
+                    })
+                })
+                .await
+        }
+    };
+    limit("PRAGMA max_page_count = 1").await.unwrap();
+    let result = add(&database, &"long".repeat(100_000)).await;
+    assert!(result.is_err(), "{result:?}");
+    limit("PRAGMA max_page_count = 1000000").await.unwrap();
+    add(&database, "after").await.unwrap();
+    assert_eq!(names(&database).await, ["after", "before"]);
+}
+
+#[tokio::test]
 async fn a_changed_or_newer_schema_is_refused() {
     static CHANGED: [Migration; 1] = [Migration {
         sql: "CREATE TABLE others (name TEXT) STRICT;",

@@ -109,14 +109,13 @@ pub async fn list(tx: &mut Tx, which: Which, limit: u32) -> Result<Vec<GateRow>,
         }
         Which::Pending => {
             "SELECT id, thread, turn, card, digest, asked_at FROM gates
-             WHERE id IN (SELECT gate FROM calls
-                          WHERE state = 'pending' AND gate IS NOT NULL)
+             WHERE id IN (SELECT gate FROM calls WHERE state = 'pending')
              ORDER BY asked_at DESC, id DESC LIMIT $1"
         }
         Which::Settled => {
             "SELECT id, thread, turn, card, digest, asked_at FROM gates
-             WHERE id NOT IN (SELECT gate FROM calls
-                              WHERE state = 'pending' AND gate IS NOT NULL)
+             WHERE NOT EXISTS (SELECT 1 FROM calls
+                               WHERE calls.gate = gates.id AND calls.state = 'pending')
              ORDER BY asked_at DESC, id DESC LIMIT $1"
         }
     };

@@ -65,14 +65,14 @@ pub async fn record_identity(
     Ok(())
 }
 
-/// Adds a token; one that is there already stays as it is, used or not.
+/// Adds a token; one that is there already stays as it is, used or not. False if it was there.
 pub async fn add_token(
     tx: &mut Tx,
     digest: &Digest,
     service: Service,
     expires_at: Timestamp,
-) -> Result<(), StoreError> {
-    sqlx::query(
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
         "INSERT INTO join_tokens (digest, service, expires_at) VALUES ($1, $2, $3)
          ON CONFLICT (digest) DO NOTHING",
     )
@@ -81,7 +81,7 @@ pub async fn add_token(
     .bind(micros(expires_at))
     .execute(tx.connection())
     .await?;
-    Ok(())
+    Ok(done.rows_affected() > 0)
 }
 
 /// Every token that was not used.

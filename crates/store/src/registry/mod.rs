@@ -12,8 +12,15 @@ pub mod threads;
 use crate::Migration;
 
 /// The schema of the registry.
-pub static MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "begin",
-    sql: include_str!("../../migrations/sqlite/registry/0001_begin.sql"),
-}];
+pub static MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "begin",
+        sql: include_str!("../../migrations/sqlite/registry/0001_begin.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "live calls",
+        sql: include_str!("../../migrations/sqlite/registry/0002_live_calls.sql"),
+    },
+];
