@@ -85,6 +85,12 @@ pub struct Registry {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     started: Timestamp,
+    pub(crate) herald: Arc<Herald>,
+}
+
+/// Tells what changed, once it is durable.
+#[derive(Debug)]
+pub(crate) struct Herald {
     seq: watch::Sender<i64>,
     changes: broadcast::Sender<Change>,
     /// When the sweep wakes by itself, in microseconds.
@@ -115,10 +121,12 @@ impl Registry {
             clock: parts.clock,
             entropy: parts.entropy,
             started,
-            seq: watch::channel(last).0,
-            changes: broadcast::channel(CHANGES).0,
-            wakes_at: AtomicI64::new(i64::MIN),
-            sooner: Notify::new(),
+            herald: Arc::new(Herald {
+                seq: watch::channel(last).0,
+                changes: broadcast::channel(CHANGES).0,
+                wakes_at: AtomicI64::new(i64::MIN),
+                sooner: Notify::new(),
+            }),
         }))
     }
 
@@ -148,40 +156,27 @@ impl Registry {
             Arc::clone(&self.entropy),
             self.started,
         );
-        let (value, step) = self
-            .database
-            .write(move |tx| {
-                Box::pin(async move {
-                    let moment = Moment {
-                        now: whole(clock.now()),
-                        started,
-                    };
-                    let mut step = Step::new(moment, entropy);
-                    let value = f(tx, &mut step).await?;
-                    Ok::<_, Error>((value, step))
+        let (database, herald) = (self.database.clone(), Arc::clone(&self.herald));
+        // A caller who hangs up drops its request, but not what was committed for it: that is told all
+        // the same, or whoever waits for it would wait out a whole poll.
+        let told = tokio::spawn(async move {
+            let (value, step) = database
+                .write(move |tx| {
+                    Box::pin(async move {
+                        let moment = Moment {
+                            now: whole(clock.now()),
+                            started,
+                        };
+                        let mut step = Step::new(moment, entropy);
+                        let value = f(tx, &mut step).await?;
+                        Ok::<_, Error>((value, step))
+                    })
                 })
-            })
-            .await?;
-        self.announce(step);
-        Ok(value)
-    }
-
-    fn announce(&self, step: Step) {
-        self.seq.send_if_modified(|seq| {
-            let newer = step.last > *seq;
-            *seq = step.last.max(*seq);
-            newer
+                .await?;
+            herald.announce(step);
+            Ok(value)
         });
-        for change in step.changes {
-            // Nobody waits: then nobody is told.
-            drop(self.changes.send(change));
-        }
-        if step
-            .due
-            .is_some_and(|due| due.as_microsecond() < self.wakes_at.load(Ordering::SeqCst))
-        {
-            self.sooner.notify_one();
-        }
+        told.await.map_err(|error| Error::Task(error.into()))?
     }
 
     /// Runs `f` on one consistent view.
@@ -205,7 +200,7 @@ impl Registry {
 
     /// The last event, as it grows.
     pub(crate) fn sequence(&self) -> watch::Receiver<i64> {
-        self.seq.subscribe()
+        self.herald.seq.subscribe()
     }
 
     /// Looks until there is something, or `wait_ms` is over, or the registry stops. Looks again only
@@ -219,7 +214,7 @@ impl Registry {
     where
         F: Fn() -> BoxFuture<'static, Result<Polled<T>, Error>> + Send,
     {
-        let mut changes = self.changes.subscribe();
+        let mut changes = self.herald.changes.subscribe();
         let until = tokio::time::Instant::now() + Duration::from_millis(wait_ms.min(WAIT_MAX_MS));
         loop {
             let polled = look().await?;
@@ -237,6 +232,26 @@ impl Registry {
                     () = self.stop.cancelled() => return Ok(polled),
                 }
             }
+        }
+    }
+}
+
+impl Herald {
+    fn announce(&self, step: Step) {
+        self.seq.send_if_modified(|seq| {
+            let newer = step.last > *seq;
+            *seq = step.last.max(*seq);
+            newer
+        });
+        for change in step.changes {
+            // Nobody waits: then nobody is told.
+            drop(self.changes.send(change));
+        }
+        if step
+            .due
+            .is_some_and(|due| due.as_microsecond() < self.wakes_at.load(Ordering::SeqCst))
+        {
+            self.sooner.notify_one();
         }
     }
 }

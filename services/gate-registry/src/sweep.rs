@@ -93,7 +93,7 @@ impl Registry {
             });
             tokio::select! {
                 () = tokio::time::sleep(nap) => {}
-                () = self.sooner.notified() => {}
+                () = self.herald.sooner.notified() => {}
                 () = self.stop.cancelled() => return Ok(()),
             }
         }
@@ -105,14 +105,17 @@ impl Registry {
             let now = self.moment().now;
             let latest = after(now, NAP);
             // Before it looks: what is written while it looks must wake it.
-            self.wakes_at
+            self.herald
+                .wakes_at
                 .store(latest.as_microsecond(), Ordering::SeqCst);
             match self.next_due().await? {
                 Some(due) if due <= now => {
                     self.sweep().await?;
                 }
                 Some(due) if due < latest => {
-                    self.wakes_at.store(due.as_microsecond(), Ordering::SeqCst);
+                    self.herald
+                        .wakes_at
+                        .store(due.as_microsecond(), Ordering::SeqCst);
                     return Ok(Duration::try_from(due.duration_since(now)).unwrap_or_default());
                 }
                 _ => return Ok(Duration::try_from(NAP).unwrap_or_default()),

@@ -9,7 +9,7 @@ use kazma_wire::{
     poll::Poll,
 };
 
-use crate::house::{House, RUNNER, ada};
+use crate::house::{House, RUNNER, ada, ballot};
 
 fn wait(after: i64) -> Poll {
     Poll {
@@ -220,4 +220,23 @@ async fn the_sweep_sleeps_until_something_is_due() {
     assert_eq!(expired.items[0].call.state.name(), "expired");
     house.registry.close().await.unwrap();
     sweeping.await.unwrap().unwrap();
+}
+
+/// A browser that leaves the page right after *approve* drops its request, but not its decision.
+#[tokio::test]
+async fn the_executor_is_woken_by_an_approval_whose_caller_hung_up() {
+    let house = House::new().await;
+    let at = house.turn().await;
+    let filed = house.python(at, 0, "print(1)").await;
+    let empty = house.registry.work(RUNNER, Poll::default()).await.unwrap();
+    let gate = filed.call.gate.unwrap();
+    let card = house.registry.gate(gate).await.unwrap().args_digest;
+    let work = woken(house.registry.work(RUNNER, wait(empty.seq)), async {
+        let ballot = ballot(&ada(), Decision::Approve, card);
+        let mut approval = Box::pin(house.registry.decide(gate, ballot));
+        assert!(futures_util::poll!(&mut approval).is_pending());
+        drop(approval);
+    })
+    .await;
+    assert_eq!(work.unwrap().items.len(), 1);
 }
