@@ -124,7 +124,7 @@ test("a card survives a stop of everything, and runs once after it", async () =>
   const card = page.locator(`article.card[data-gate="${gate.gate_id}"]:visible`).first();
   await card.waitFor();
   await picture(page, "inbox");
-  await card.locator("[data-approve]").click();
+  await Promise.all([page.waitForResponse(/decision$/), card.locator("[data-approve]").click()]);
   await page.goto(`${stack.url}/threads/${thread}`);
   await page.locator(".message.agent .body:has-text('1048576')").first().waitFor();
   let view;

@@ -33,7 +33,7 @@ impl Api {
         kazma_mesh::install_crypto_provider();
         let http = reqwest::Client::builder()
             .no_proxy()
-            .timeout(Duration::from_secs(60))
+            .timeout(Duration::from_mins(1))
             .build()?;
         Ok(Self {
             http,

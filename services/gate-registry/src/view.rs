@@ -154,13 +154,12 @@ fn within_budget(entries: &mut [Entry], calls: &mut [CallRow]) {
 }
 
 fn spend(left: &mut usize, output: &mut Output) {
-    match left.checked_sub(output.text.len()) {
-        Some(rest) => *left = rest,
-        None => {
-            *left = 0;
-            output.text.clear();
-            output.truncated = true;
-        }
+    if let Some(rest) = left.checked_sub(output.text.len()) {
+        *left = rest;
+    } else {
+        *left = 0;
+        output.text.clear();
+        output.truncated = true;
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) struct Gateway {
     pub(crate) api_token: String,
     pub(crate) secret: Option<String>,
     pub(crate) services_file: Utf8PathBuf,
+    pub(crate) trusted_proxies: Vec<String>,
     pub(crate) production: bool,
     pub(crate) model: Model,
 }

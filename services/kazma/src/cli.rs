@@ -60,6 +60,14 @@ pub(crate) struct Up {
     /// The address that people type, if it is another, such as `https://kazma.example`
     #[arg(long, env = "KAZMA_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
+    /// Reverse proxies whose forwarded headers are believed: addresses and CIDRs, with commas
+    #[arg(
+        long,
+        env = "KAZMA_TRUSTED_PROXIES",
+        value_name = "LIST",
+        default_value = ""
+    )]
+    pub(crate) trusted_proxies: String,
     /// Strict posture
     #[arg(long, env = "KAZMA_PRODUCTION", value_parser = switch, default_value = "0", hide = true)]
     pub(crate) production: bool,

@@ -319,7 +319,11 @@ async fn gateway(
         secret: boot.secret.map(Into::into),
         api_token: boot.api_token.into(),
         services_file: boot.services_file,
-        trusted_proxies: Vec::new(),
+        trusted_proxies: boot
+            .trusted_proxies
+            .iter()
+            .map(|net| net.parse())
+            .collect::<Result<_, _>>()?,
         production: boot.production,
         model: match boot.model {
             boot::Model::None => ModelSettings::Unset,

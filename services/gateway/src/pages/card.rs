@@ -385,7 +385,7 @@ impl Card {
                 },
             ],
             warnings: Vec::new(),
-            why: "Code always asks.".to_owned(),
+            why: "code always asks".to_owned(),
             details: vec![
                 Detail {
                     name: "Tool".to_owned(),
@@ -460,7 +460,7 @@ impl Card {
                 },
             ],
             warnings: vec!["The text holds a character that does not show itself.".to_owned()],
-            why: "Writing into the workspace asks.".to_owned(),
+            why: "writing into the workspace asks".to_owned(),
             details: vec![
                 Detail {
                     name: "Tool".to_owned(),

@@ -64,11 +64,17 @@ pub(crate) async fn sandbox(api: &Api) -> Result<Sandbox, BoxError> {
             let tier = text("tier");
             let is = |name: &str| runner.get(name).and_then(Value::as_bool) == Some(true);
             if is("ready") {
-                return Ok(Sandbox { tier, trouble: None });
+                return Ok(Sandbox {
+                    tier,
+                    trouble: None,
+                });
             }
             if !runner.is_null() && !is("starting") {
                 let trouble = format!("{} {}", text("reason"), text("fix"));
-                return Ok(Sandbox { tier, trouble: Some(trouble.trim().to_owned()) });
+                return Ok(Sandbox {
+                    tier,
+                    trouble: Some(trouble.trim().to_owned()),
+                });
             }
         }
         if tokio::time::Instant::now() >= deadline {

@@ -95,15 +95,15 @@ impl DataFolder {
             owners,
             path,
         };
-        me.mode(&me.path, 0o711)?;
+        close_to(&me.path, 0o711)?;
         if owners == Owners::Separate {
-            me.reachable(&me.path)?;
+            reachable(&me.path)?;
         }
         for service in Service::ALL {
             let folder = me.of(service);
             make(&folder)?;
             me.own(&folder, service, None)?;
-            me.mode(&folder, 0o700)?;
+            close_to(&folder, 0o700)?;
         }
         Ok(me)
     }
@@ -132,9 +132,9 @@ impl DataFolder {
             .canonicalize_utf8()
             .map_err(io_at(path, "could not be resolved"))?;
         if self.owners == Owners::Separate {
-            self.reachable(&path)?;
+            reachable(&path)?;
             self.own(&path, Service::RunnerApi, Some(NOBODY))?;
-            self.mode(&path, 0o2750)?;
+            close_to(&path, 0o2750)?;
         }
         Ok(path)
     }
@@ -170,30 +170,30 @@ impl DataFolder {
     /// Gives the broker's socket to the runner's api, and to nobody else.
     pub(crate) fn own_socket(&self, path: &Utf8Path) -> Result<(), FolderError> {
         self.own(path, Service::RunnerApi, None)?;
-        self.mode(path, 0o600)
+        close_to(path, 0o600)
     }
+}
 
-    fn mode(&self, path: &Utf8Path, mode: u32) -> Result<(), FolderError> {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))
-            .map_err(io_at(path, "could not be closed to others"))
-    }
+fn close_to(path: &Utf8Path, mode: u32) -> Result<(), FolderError> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(io_at(path, "could not be closed to others"))
+}
 
-    /// Refuses a folder whose parents other users may not pass.
-    fn reachable(&self, path: &Utf8Path) -> Result<(), FolderError> {
-        for parent in path.ancestors().skip(1).filter(|p| !p.as_str().is_empty()) {
-            let mode = fs::metadata(parent)
-                .map_err(io_at(parent, "could not be looked at"))?
-                .permissions()
-                .mode();
-            if mode & 0o001 == 0 {
-                return Err(FolderError::Closed {
-                    parent: parent.to_owned(),
-                    path: path.to_owned(),
-                });
-            }
+/// Refuses a folder whose parents other users may not pass.
+fn reachable(path: &Utf8Path) -> Result<(), FolderError> {
+    for parent in path.ancestors().skip(1).filter(|p| !p.as_str().is_empty()) {
+        let mode = fs::metadata(parent)
+            .map_err(io_at(parent, "could not be looked at"))?
+            .permissions()
+            .mode();
+        if mode & 0o001 == 0 {
+            return Err(FolderError::Closed {
+                parent: parent.to_owned(),
+                path: path.to_owned(),
+            });
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Where the data is unless set otherwise.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -19,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) public_url: Option<String>,
     pub(crate) secret: Option<SecretString>,
+    pub(crate) trusted_proxies: Vec<String>,
     pub(crate) model: Model,
     pub(crate) production: bool,
     pub(crate) json: bool,
@@ -98,11 +99,12 @@ impl TryFrom<cli::Up> for Settings {
             }
         }
         Ok(Self {
-            data_dir: absolute(up.place.data_dir.unwrap_or_else(default_data_dir))?,
-            workspace: up.workspace.map(absolute).transpose()?,
+            data_dir: absolute(&up.place.data_dir.unwrap_or_else(default_data_dir))?,
+            workspace: up.workspace.as_deref().map(absolute).transpose()?,
             listen: up.listen,
             public_url: up.public_url.filter(|url| !url.is_empty()),
             secret,
+            trusted_proxies: proxies(&up.trusted_proxies)?,
             model: model(up.model, up.demo)?,
             production: up.production,
             json: up.json,
@@ -111,8 +113,18 @@ impl TryFrom<cli::Up> for Settings {
     }
 }
 
-fn absolute(path: Utf8PathBuf) -> Result<Utf8PathBuf, Usage> {
-    camino::absolute_utf8(&path).map_err(|error| Usage(format!("{path}: {error}")))
+fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Usage> {
+    camino::absolute_utf8(path).map_err(|error| Usage(format!("{path}: {error}")))
+}
+
+/// The declared proxies: addresses and CIDRs. `*` would trust everybody, which is nobody's wish.
+fn proxies(list: &str) -> Result<Vec<String>, Usage> {
+    let nets = list.split(',').map(str::trim).filter(|net| !net.is_empty());
+    nets.map(|net| match net.parse::<kazma_gateway::Net>() {
+        Ok(_) => Ok(net.to_owned()),
+        Err(error) => Err(Usage(format!("KAZMA_TRUSTED_PROXIES: {net}: {error}"))),
+    })
+    .collect()
 }
 
 fn model(model: cli::Model, demo: bool) -> Result<Model, Usage> {
@@ -180,6 +192,7 @@ mod tests {
                 "--demo",
             ),
             (&["--sandbox", "local"], "--sandbox"),
+            (&["--trusted-proxies", "*"], "KAZMA_TRUSTED_PROXIES"),
             (
                 &["--model-base-url", "http://localhost:1/v1"],
                 "KAZMA_MODEL",

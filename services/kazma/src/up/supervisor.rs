@@ -244,6 +244,7 @@ impl House {
                     .as_ref()
                     .map(|s| s.expose_secret().to_owned()),
                 services_file: self.folder.services_file(),
+                trusted_proxies: self.settings.trusted_proxies.clone(),
                 production: self.settings.production,
                 model: self.settings.model.boot(),
             })),
