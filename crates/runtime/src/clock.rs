@@ -8,7 +8,10 @@ use kazma_domain::{Clock, Entropy};
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one clock that others take")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one clock that others take"
+    )]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -21,6 +24,9 @@ pub struct SystemEntropy;
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         // Without randomness every secret would be guessable: there is nothing to go on with.
-        assert!(aws_lc_rs::rand::fill(bytes).is_ok(), "the operating system gives no randomness");
+        assert!(
+            aws_lc_rs::rand::fill(bytes).is_ok(),
+            "the operating system gives no randomness"
+        );
     }
 }

@@ -80,7 +80,10 @@ impl Lifecycle {
         if tokio::time::timeout(grace, self.drain()).await.is_err() {
             self.hard.cancel();
         }
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .abort_all();
         ended
     }
 
@@ -97,9 +100,15 @@ impl Lifecycle {
                 if let Err(error) = &result {
                     tracing::error!(task, error = error.to_string(), "ended early");
                 }
-                Ended::Early { task, cause: result.err() }
+                Ended::Early {
+                    task,
+                    cause: result.err(),
+                }
             }
-            Some(Err(panicked)) => Ended::Early { task: "task", cause: Some(panicked.into()) },
+            Some(Err(panicked)) => Ended::Early {
+                task: "task",
+                cause: Some(panicked.into()),
+            },
         }
     }
 
@@ -131,8 +140,19 @@ mod tests {
             Ok(())
         });
         life.spawn_essential("broken", async { Err("no".into()) });
-        let ended = life.run(std::future::pending(), Duration::from_secs(5)).await;
-        assert!(matches!(ended, Ended::Early { task: "broken", cause: Some(_) }), "{ended:?}");
+        let ended = life
+            .run(std::future::pending(), Duration::from_secs(5))
+            .await;
+        assert!(
+            matches!(
+                ended,
+                Ended::Early {
+                    task: "broken",
+                    cause: Some(_)
+                }
+            ),
+            "{ended:?}"
+        );
         assert!(life.soft().is_cancelled());
         assert!(!life.hard().is_cancelled());
     }
@@ -141,7 +161,9 @@ mod tests {
     async fn who_does_not_finish_in_time_is_stopped_hard() {
         let life = Lifecycle::new();
         life.spawn_essential("stubborn", std::future::pending());
-        let ended = life.run(std::future::ready(()), Duration::from_secs(5)).await;
+        let ended = life
+            .run(std::future::ready(()), Duration::from_secs(5))
+            .await;
         assert!(matches!(ended, Ended::Asked));
         assert!(life.hard().is_cancelled());
     }

@@ -1,6 +1,6 @@
 //! kazma-sandbox-runner.
 
 pub mod api;
-pub mod egress;
 pub mod broker;
+pub mod egress;
 pub mod jail;

@@ -143,7 +143,10 @@ async fn status(_: Caller<StatusReaders>, State(app): State<App>) -> Json<Runner
                 runtime: status.sandbox.runtime,
                 ready: trouble.is_none(),
                 starting: trouble.as_ref().is_some_and(|trouble| trouble.starting),
-                reason: trouble.as_ref().map(|trouble| trouble.reason.clone()).unwrap_or_default(),
+                reason: trouble
+                    .as_ref()
+                    .map(|trouble| trouble.reason.clone())
+                    .unwrap_or_default(),
                 fix: trouble.map(|trouble| trouble.fix).unwrap_or_default(),
                 enforcement: status.sandbox.enforcement,
                 limit: status.sandbox.limit,
