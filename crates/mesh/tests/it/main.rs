@@ -10,7 +10,9 @@ use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
 use kazma_domain::{Clock, Service};
 use kazma_edge::Json;
-use kazma_mesh::{Ca, Caller, Callers, Client, Identity, JoinToken, enrol, own_identity, serve};
+use kazma_mesh::{
+    Ca, Caller, Callers, Client, Identity, JoinToken, enrol, keep_fresh, own_identity, serve,
+};
 use kazma_wire::mesh::{JoinRequest, Leaf, RenewRequest};
 use tokio_util::sync::CancellationToken;
 
@@ -225,4 +227,38 @@ async fn a_stopped_mesh_does_not_answer() {
         tokio::task::yield_now().await;
     }
     assert!(mesh.ask(&me).await.unwrap_err().is_transient());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_service_gets_a_new_leaf_without_a_restart() {
+    let mesh = Mesh::start();
+    let folder = mesh.path("agent");
+    let joined = enrol(
+        &folder,
+        Service::Agent,
+        mesh.at,
+        Some(&mesh.token()),
+        &now(),
+    )
+    .await
+    .unwrap();
+    let first = std::fs::read_to_string(folder.join("leaf.pem")).unwrap();
+    let client = Client::new(&joined.identity, Service::GateRegistry, mesh.at).unwrap();
+    client.get::<String>("/agent").await.unwrap();
+    // By this clock two thirds of the leaf's life are over.
+    let later = Arc::new(Now(now().0 + SignedDuration::from_hours(17)));
+    let stop = CancellationToken::new();
+    let keeping = {
+        let (folder, identity, stop) = (folder.clone(), joined.identity.clone(), stop.clone());
+        let at = mesh.at;
+        tokio::spawn(async move { keep_fresh(&folder, identity, at, later, stop).await })
+    };
+    while std::fs::read_to_string(folder.join("leaf.pem")).unwrap() == first {
+        tokio::task::yield_now().await;
+    }
+    stop.cancel();
+    keeping.await.unwrap().unwrap();
+    // The connection that was open goes on, and a new one shows the new leaf.
+    assert_eq!(client.get::<String>("/agent").await.unwrap(), "hello");
+    assert_eq!(mesh.ask(&joined.identity).await.unwrap(), "hello");
 }
