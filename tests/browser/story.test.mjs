@@ -108,6 +108,23 @@ test("two tabs agree, and the later answer hears who was first", async () => {
   await second.context().close();
 });
 
+test("with two people a denial is a vote, and an approval settles", async () => {
+  const other = await signedIn(chromium, await stack.command("users", "add", "Nadia", "--role", "operator"));
+  const thread = (await stack.api("POST", "/api/threads", {})).body.thread_id;
+  await stack.api("POST", `/api/threads/${thread}/messages`, { text: "run python: print(3*37)" });
+  await other.goto(`${stack.url}/threads/${thread}`);
+  const card = await cardOn(other);
+  const decision = { decision: "deny", args_digest: await card.locator("input[name=args_digest]").first().inputValue() };
+  const gate = await card.getAttribute("data-gate");
+  const vote = await stack.api("POST", `/api/gates/${gate}/decision`, decision);
+  assert.deepEqual([vote.status, vote.body.settled, vote.body.votes.length], [200, false, 1]);
+  const again = await stack.api("POST", `/api/gates/${gate}/decision`, decision);
+  assert.deepEqual([again.status, again.body.votes.length], [200, 1]);
+  await card.locator("[data-approve]").click();
+  await other.locator(".message.agent .body:has-text('111')").first().waitFor();
+  await other.context().close();
+});
+
 test("a card survives a stop of everything, and runs once after it", async () => {
   const created = await stack.api("POST", "/api/threads", {});
   const thread = created.body.thread_id;

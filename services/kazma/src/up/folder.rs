@@ -123,18 +123,22 @@ impl DataFolder {
         self.path.join("run/services.json")
     }
 
-    /// The workspace: the runner's, readable by sandboxed code through its group.
+    /// The workspace: the runner's, readable by sandboxed code through its group. A folder that was
+    /// there before and that the operator named stays theirs: what is missing, the runner says.
     pub(crate) fn workspace(&self, set: Option<&Utf8Path>) -> Result<Utf8PathBuf, FolderError> {
         let default = self.path.join("workspace");
         let path = set.unwrap_or(&default);
+        let theirs = set.is_some() && path.exists();
         make(path)?;
         let path = path
             .canonicalize_utf8()
             .map_err(io_at(path, "could not be resolved"))?;
         if self.owners == Owners::Separate {
             reachable(&path)?;
-            self.own(&path, Service::RunnerApi, Some(NOBODY))?;
-            close_to(&path, 0o2750)?;
+            if !theirs {
+                self.own(&path, Service::RunnerApi, Some(NOBODY))?;
+                close_to(&path, 0o2750)?;
+            }
         }
         Ok(path)
     }
