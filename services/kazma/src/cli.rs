@@ -69,7 +69,7 @@ pub(crate) struct Up {
     )]
     pub(crate) trusted_proxies: String,
     /// Strict posture
-    #[arg(long, env = "KAZMA_PRODUCTION", value_parser = switch, default_value = "0", hide = true)]
+    #[arg(long, env = "KAZMA_PRODUCTION", action = clap::ArgAction::Set, value_parser = switch, default_value = "0", hide = true)]
     pub(crate) production: bool,
     #[command(flatten)]
     pub(crate) model: Model,
