@@ -23,7 +23,7 @@ pub(crate) enum ApiError {
         #[source]
         source: reqwest::Error,
     },
-    #[error("{}", .0.detail.clone().unwrap_or_else(|| .0.title.clone()))]
+    #[error("{}. {}", .0.title, .0.detail.as_deref().unwrap_or_default())]
     Refused(Box<Problem>),
 }
 
