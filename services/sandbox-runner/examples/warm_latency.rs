@@ -1,7 +1,8 @@
 //! Prints how long a warm run takes over the broker's socket, beside a plain Python process.
 //!
-//! `cargo run --release --example warm_latency -- [WORKSPACE]`, after `cargo build --release --bins`. The
-//! workspace must be readable for uid 65534 when this runs as root.
+//! `cargo run --release --example warm_latency -- [--json] [WORKSPACE]`, after
+//! `cargo build --release --bins`. The workspace must be readable for uid 65534 when this runs as root.
+//! `--json` prints one line with medians and 95th percentiles in milliseconds.
 
 #![expect(
     clippy::print_stdout,
@@ -32,7 +33,8 @@ async fn main() -> anyhow::Result<()> {
     let path = |p: std::path::PathBuf| {
         Utf8PathBuf::from_path_buf(p).map_err(|p| anyhow::anyhow!("{} is not text", p.display()))
     };
-    let workspace = match std::env::args().nth(1) {
+    let (flags, places): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|a| a == "--json");
+    let workspace = match places.into_iter().next() {
         Some(given) => given.into(),
         None => path(folder.path().to_owned())?,
     };
@@ -66,8 +68,6 @@ async fn main() -> anyhow::Result<()> {
             }
         }
     }
-    say("jail from the pool: output", first);
-    say("jail from the pool: exit code", end);
     let mut plain = Vec::new();
     for _ in 0..RUNS {
         let started = Instant::now();
@@ -78,7 +78,18 @@ async fn main() -> anyhow::Result<()> {
         anyhow::ensure!(status.success(), "python3 failed");
         plain.push(started.elapsed());
     }
-    say("python3 -I -c, no jail: exit code", plain);
+    if flags.is_empty() {
+        say("jail from the pool: output", first);
+        say("jail from the pool: exit code", end);
+        say("python3 -I -c, no jail: exit code", plain);
+    } else {
+        println!(
+            "{{\"output\":{},\"exit\":{},\"plain\":{},\"runs\":{RUNS}}}",
+            json(first),
+            json(end),
+            json(plain)
+        );
+    }
     stop.cancel();
     broker.await??;
     Ok(())
@@ -100,16 +111,20 @@ async fn full(client: &BrokerClient) -> anyhow::Result<()> {
 
 fn say(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
-    let at = |share: usize| {
-        times
-            .get(times.len() * share / 100)
-            .copied()
-            .unwrap_or_default()
-    };
-    println!(
-        "{what}: p50 {:?}, p95 {:?}, n {}",
-        at(50),
-        at(95),
-        times.len()
-    );
+    let (p50, p95) = (at(&times, 50), at(&times, 95));
+    println!("{what}: p50 {p50:?}, p95 {p95:?}, n {}", times.len());
+}
+
+fn json(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let ms = |share| at(&times, share).as_secs_f64() * 1e3;
+    format!("{{\"p50\":{:.3},\"p95\":{:.3}}}", ms(50), ms(95))
+}
+
+/// The time that `share` percent of the sorted ones do not exceed.
+fn at(sorted: &[Duration], share: usize) -> Duration {
+    sorted
+        .get(sorted.len() * share / 100)
+        .copied()
+        .unwrap_or_default()
 }
