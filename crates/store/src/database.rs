@@ -12,7 +12,8 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::{
     Migration, StoreError, ground, migrate,
-    writer::{Command, OnCommitFailure, QUEUE, Tx, Writer, guarded, request},
+    tx::Tx,
+    writer::{Command, OnCommitFailure, QUEUE, Writer, guarded, request},
 };
 
 /// Connections that read.
@@ -221,6 +222,7 @@ where
     F: for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Result<T, E>>,
     E: From<StoreError>,
 {
+    tx.tail = None;
     tx.run("BEGIN").await?;
     let result = guarded(f, tx).await;
     tx.run("ROLLBACK").await?;

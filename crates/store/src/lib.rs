@@ -11,9 +11,10 @@ mod ground;
 mod migrate;
 pub mod registry;
 mod row;
+mod tx;
 mod writer;
 
 pub use database::{Database, Options};
 pub use error::StoreError;
 pub use migrate::Migration;
-pub use writer::Tx;
+pub use tx::Tx;

@@ -2,39 +2,15 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
-use futures_util::{FutureExt as _, future::BoxFuture};
-use sqlx::{Connection as _, SqliteConnection};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{StoreError, ground::Lock};
+use crate::{StoreError, Tx, ground::Lock};
 
 /// Requests that may share one commit.
 const BATCH: usize = 128;
 /// Requests that may wait; the next one waits for a place.
 pub(crate) const QUEUE: usize = 1024;
-
-/// A transaction, or a consistent view where nothing is written. Repositories take one.
-#[derive(Debug)]
-pub struct Tx(SqliteConnection);
-
-impl Tx {
-    pub(crate) const fn new(connection: SqliteConnection) -> Self {
-        Self(connection)
-    }
-
-    pub(crate) const fn connection(&mut self) -> &mut SqliteConnection {
-        &mut self.0
-    }
-
-    pub(crate) async fn close(self) -> Result<(), StoreError> {
-        Ok(self.0.close().await?)
-    }
-
-    pub(crate) async fn run(&mut self, statement: &'static str) -> Result<(), StoreError> {
-        sqlx::query(statement).execute(&mut self.0).await?;
-        Ok(())
-    }
-}
 
 /// What runs when a transaction could not be made durable.
 pub(crate) type OnCommitFailure = Arc<dyn Fn(&StoreError) + Send + Sync>;
@@ -71,7 +47,12 @@ where
     }
     boxed(move |tx| {
         Box::pin(async move {
-            let result = guarded(f, tx).await;
+            let mut result = guarded(f, tx).await;
+            if result.is_ok()
+                && let Err(error) = tx.flush().await
+            {
+                result = Err(error.into());
+            }
             Ran {
                 keep: result.is_ok(),
                 answer: Box::new(move |fate| {
@@ -98,6 +79,15 @@ where
         .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
 }
 
+/// Begins a transaction with a savepoint for its first request. It takes no lock before it writes.
+const BEGIN: &str = "BEGIN; SAVEPOINT request";
+/// Keeps what a request did, and begins the next one.
+const NEXT: &str = "RELEASE request; SAVEPOINT request";
+/// Undoes what a request did, and begins the next one.
+const UNDO: &str = "ROLLBACK TO request";
+/// Keeps everything, and begins anew.
+const COMMIT: &str = "RELEASE request; COMMIT; BEGIN; SAVEPOINT request";
+
 /// The task that owns the writing connection.
 pub(crate) struct Writer {
     pub(crate) tx: Tx,
@@ -106,10 +96,23 @@ pub(crate) struct Writer {
     pub(crate) lock: Lock,
 }
 
+/// How far [`COMMIT`] came.
+enum Committed {
+    /// It is durable; whether the next transaction was begun.
+    Yes { begun: bool },
+    /// There was no transaction any more, so nothing was kept.
+    Lost(StoreError),
+    /// The disk is full, so nothing was kept.
+    Full,
+    /// Nobody knows.
+    Unknown(StoreError),
+}
+
 impl Writer {
     /// Serves until closed, or until the last handle is gone.
     pub(crate) async fn serve(mut self) {
         let mut closing = None;
+        let mut begun = false;
         while closing.is_none() {
             let Some(first) = self.commands.recv().await else {
                 break;
@@ -125,11 +128,22 @@ impl Writer {
                     next = self.commands.try_recv().ok();
                 }
             }
-            if !batch.is_empty() && !self.batch(batch).await {
-                break;
+            if batch.is_empty() {
+                continue;
+            }
+            if !begun && let Err(error) = self.tx.run(BEGIN).await {
+                tracing::error!(error = %chain(&error), "no transaction could be begun");
+                // The jobs are dropped unrun, and whoever waits reads that as `RolledBack`.
+                continue;
+            }
+            match self.batch(batch).await {
+                Some(ready) => begun = ready,
+                None => break,
             }
         }
         self.commands.close();
+        // An open transaction would keep the log from being folded into the file.
+        drop(self.tx.run("ROLLBACK").await);
         let result = self.tx.close().await;
         // Only once the files are closed may another process have them.
         drop(self.lock);
@@ -138,68 +152,73 @@ impl Writer {
         }
     }
 
-    /// Runs `jobs` in one transaction. False when it could not be made durable.
-    async fn batch(&mut self, jobs: Vec<Job>) -> bool {
-        if let Err(error) = self.tx.run("BEGIN IMMEDIATE").await {
-            tracing::error!(error = %chain(&error), "no transaction could be begun");
-            // The jobs are dropped unrun, and whoever waits reads that as `RolledBack`.
-            return true;
-        }
+    /// Runs `jobs` in the transaction that was begun. Says whether the next one is; none when it could
+    /// not be made durable.
+    async fn batch(&mut self, jobs: Vec<Job>) -> Option<bool> {
         let mut answers = Vec::with_capacity(jobs.len());
-        let mut whole = true;
+        let mut kept = false;
         for job in jobs {
-            if !whole {
-                break;
+            if kept && let Err(error) = self.tx.run(NEXT).await {
+                return Some(self.lose(error, answers).await);
             }
-            match self.one(job).await {
-                Ok(answer) => answers.push(answer),
-                Err((error, answer)) => {
-                    tracing::error!(error = %chain(&error), "a transaction was lost as a whole");
-                    answers.extend(answer);
-                    whole = false;
+            let before = self.tx.tail;
+            let ran = job(&mut self.tx).await;
+            answers.push(ran.answer);
+            kept = ran.keep;
+            if !kept {
+                self.tx.forget();
+                self.tx.tail = before;
+                if let Err(error) = self.tx.run(UNDO).await {
+                    return Some(self.lose(error, answers).await);
                 }
             }
         }
-        if !whole {
-            self.undo(answers).await;
-            return true;
-        }
-        match self.tx.run("COMMIT").await {
-            Ok(()) => {
+        match self.commit().await {
+            Committed::Yes { begun } => {
                 for answer in answers {
                     answer(Ok(()));
                 }
-                true
+                Some(begun)
             }
-            Err(error) if error.is_full() => {
+            Committed::Lost(error) => Some(self.lose(error, answers).await),
+            Committed::Full => {
                 tracing::error!("the disk is full: nothing was kept");
                 self.undo(answers).await;
-                true
+                Some(false)
             }
-            Err(error) => {
+            Committed::Unknown(error) => {
                 self.commit_failed(error, answers).await;
-                false
+                None
             }
         }
     }
 
-    async fn one(&mut self, job: Job) -> Result<Answer, (StoreError, Option<Answer>)> {
-        if let Err(error) = self.tx.run("SAVEPOINT request").await {
-            return Err((error, None));
+    /// Each statement that is through yields one result, so the count says which one failed.
+    async fn commit(&mut self) -> Committed {
+        let mut results = sqlx::raw_sql(COMMIT).execute_many(self.tx.connection());
+        let mut through = 0;
+        loop {
+            match results.next().await {
+                Some(Ok(_)) => through += 1,
+                None => return Committed::Yes { begun: true },
+                Some(Err(error)) => {
+                    let error = StoreError::from(error);
+                    return match through {
+                        0 => Committed::Lost(error),
+                        1 if error.is_full() => Committed::Full,
+                        1 => Committed::Unknown(error),
+                        _ => Committed::Yes { begun: false },
+                    };
+                }
+            }
         }
-        let ran = job(&mut self.tx).await;
-        let undone = if ran.keep {
-            Ok(())
-        } else {
-            self.tx.run("ROLLBACK TO request").await
-        };
-        match undone {
-            Ok(()) => match self.tx.run("RELEASE request").await {
-                Ok(()) => Ok(ran.answer),
-                Err(error) => Err((error, Some(ran.answer))),
-            },
-            Err(error) => Err((error, Some(ran.answer))),
-        }
+    }
+
+    /// The transaction is gone as a whole: some errors end it by themselves.
+    async fn lose(&mut self, error: StoreError, answers: Vec<Answer>) -> bool {
+        tracing::error!(error = %chain(&error), "a transaction was lost as a whole");
+        self.undo(answers).await;
+        false
     }
 
     async fn commit_failed(&mut self, error: StoreError, answers: Vec<Answer>) {
@@ -215,8 +234,10 @@ impl Writer {
 
     /// Rolls all of it back and says so to everybody.
     async fn undo(&mut self, answers: Vec<Answer>) {
-        // Some errors end the transaction by themselves; then there is none to roll back.
+        // Where there is none to roll back any more, this fails, and all is as it should be.
         drop(self.tx.run("ROLLBACK").await);
+        self.tx.forget();
+        self.tx.tail = None;
         for answer in answers {
             answer(Err(StoreError::RolledBack));
         }

@@ -259,7 +259,16 @@ async fn keep(tx: &mut Tx, step: &mut Step, filing: Filing) -> Result<CallRow, E
     if turn.thread != filing.thread {
         return Err(Error::invalid("thread", "not the thread of this turn"));
     }
-    if let Some(row) = calls::by_index(tx, filing.turn, filing.index).await? {
+    let mut alike = calls::alike(
+        tx,
+        filing.turn,
+        filing.index,
+        &filing.tool,
+        &filing.arguments_digest,
+    )
+    .await?;
+    if let Some(at) = alike.iter().position(|row| row.call.index == filing.index) {
+        let row = alike.swap_remove(at);
         let same = row.tool == filing.tool
             && row.arguments_digest == filing.arguments_digest
             && row.call.executor == filing.executor;
@@ -272,7 +281,7 @@ async fn keep(tx: &mut Tx, step: &mut Step, filing: Filing) -> Result<CallRow, E
     if !turn.state.is_live() {
         return Err(Error::TurnClosed { state: turn.state });
     }
-    let row = decided(tx, step, &filing).await?;
+    let row = decided(tx, step, &filing, &alike).await?;
     let kind = match row.call.state {
         State::Pending { .. } => "call.asked",
         State::Approved { .. } => "call.allowed",
@@ -291,7 +300,12 @@ async fn keep(tx: &mut Tx, step: &mut Step, filing: Filing) -> Result<CallRow, E
 }
 
 /// Decides where a new call begins, and writes it there.
-async fn decided(tx: &mut Tx, step: &mut Step, filing: &Filing) -> Result<CallRow, Error> {
+async fn decided(
+    tx: &mut Tx,
+    step: &mut Step,
+    filing: &Filing,
+    equal: &[CallRow],
+) -> Result<CallRow, Error> {
     let now = step.moment.now;
     let deny = |rule: &str, reason: &str| State::Denied {
         by: Denial::Rule {
@@ -310,19 +324,12 @@ async fn decided(tx: &mut Tx, step: &mut Step, filing: &Filing) -> Result<CallRo
             write(tx, step, filing, None, state).await
         }
         (Fate::Ask { rule, reason }, Some(plan)) => {
-            let earlier = calls::of_turn(tx, filing.turn, 0).await?;
-            let equal: Vec<&CallRow> = earlier
-                .iter()
-                .filter(|row| {
-                    row.tool == filing.tool && row.arguments_digest == filing.arguments_digest
-                })
-                .collect();
             if equal.iter().any(|row| denied_by_people(&row.call.state)) {
                 let reason = "a person denied the same call in this turn; \
                               it stays denied until they say something new";
                 return write(tx, step, filing, None, deny("denied-before", reason)).await;
             }
-            let joined = equal.into_iter().find(|row| {
+            let joined = equal.iter().find(|row| {
                 row.call.plan == filing.plan_digest
                     && row.call.executor == filing.executor
                     && matches!(row.call.state, State::Pending { .. })
@@ -394,7 +401,7 @@ async fn ask(
         card,
         asked_at: step.moment.now,
     };
-    gates::insert(tx, &gate).await?;
+    gates::insert(tx, &gate)?;
     let state = State::Pending {
         expires_at: after(step.moment.now, filing.wait),
         card: gate.digest,
@@ -428,7 +435,7 @@ async fn join(
     let seen = gate.digest;
     gate.card.count += 1;
     gate.digest = gate.card.digest()?;
-    gates::recard(tx, &gate, &seen).await?;
+    gates::recard(tx, &gate, &seen)?;
     let mut expires_at = None;
     for row in calls::of_gate(tx, id).await? {
         if let State::Pending { expires_at: at, .. } = row.call.state {
@@ -487,7 +494,8 @@ async fn write(
         filed_at: step.moment.now,
         changed,
         output: None,
+        asked_with: u32::from(gate.is_some()),
     };
-    calls::insert(tx, &row, filing.plan.as_ref()).await?;
+    calls::insert(tx, &row, filing.plan.as_ref())?;
     Ok(row)
 }

@@ -1,7 +1,7 @@
 //! What signed-in people do, as the gateway vouches for them: speak, decide, end a turn.
 
 use kazma_domain::{
-    Actor, Digest, Event, GateId, Refusal, State, ThreadId, TurnId, TurnState, Vote, limits,
+    Actor, Call, Digest, Event, GateId, Refusal, State, ThreadId, TurnId, TurnState, Vote, limits,
 };
 use kazma_store::{
     Tx,
@@ -40,7 +40,7 @@ impl Registry {
         self.write(move |tx, step| {
             Box::pin(async move {
                 let thread: ThreadId = step.id();
-                threads::insert(tx, thread, request.actor.id, step.moment.now).await?;
+                threads::insert(tx, thread, request.actor.id, step.moment.now);
                 step.event(tx, thread, None, &What::Thread).await?;
                 let about = [("thread", thread.to_string())];
                 let payload = json!({"name": request.actor.name});
@@ -181,15 +181,15 @@ async fn message(
     let changed = step
         .event(tx, thread, Some(turn), &What::Turn { state })
         .await?;
-    threads::open_turn(tx, turn, thread, now, changed).await?;
+    threads::open_turn(tx, turn, thread, now, changed);
     let kind = EntryKind::Message {
         text: request.text,
         by: request.actor.name.clone(),
     };
-    let seq = threads::append(tx, id, thread, turn, now, &kind).await?;
-    threads::set_message(tx, turn, seq).await?;
+    threads::append(tx, id, thread, turn, now, &kind)?;
+    threads::set_message(tx, turn, id);
     if let Some(key) = &request.idempotency_key {
-        threads::keep_key(tx, thread, key, &digest, turn).await?;
+        threads::keep_key(tx, thread, key, &digest, turn);
     }
     step.event(tx, thread, Some(turn), &What::Message { message: id })
         .await?;
@@ -240,13 +240,13 @@ pub(crate) async fn end_turn(
         }
     }
     for gate in gates_changed {
-        step.gate_event(tx, gate).await?;
+        step.gate_anew(tx, gate).await?;
     }
     step.changes.push(Change::Turn(seen.id));
     let changed = step
         .event(tx, seen.thread, Some(seen.id), &What::Turn { state: to })
         .await?;
-    threads::move_turn(tx, seen, to, changed).await?;
+    threads::move_turn(tx, seen, to, changed);
     Ok(())
 }
 
@@ -295,33 +295,36 @@ async fn decide(
             return Err(refused(tx, gate, &row.call.state, refusal).await?);
         }
     }
-    let mut changed = Vec::new();
+    let mut changed: Vec<Call> = Vec::new();
     for row in asked {
         changed.extend(step.apply(tx, row, &event).await?);
     }
-    if !changed.is_empty() {
-        step.gate_event(tx, gate).await?;
+    let states: Vec<&State> = rows
+        .iter()
+        .map(|row| {
+            let now = changed.iter().find(|call| call.id == row.call.id);
+            &now.unwrap_or(&row.call).state
+        })
+        .collect();
+    let state = view::gate_state(states.iter().copied());
+    if let Some(first) = changed.first() {
+        step.gate_stands(tx, gate, first, states.iter().copied())
+            .await?;
         let payload = json!({
             "vote": vote,
             "card": request.card,
             "electorate": request.electorate,
             "calls": changed.iter().map(|call| call.id).collect::<Vec<_>>(),
-            "state": changed.first().map(|call| call.state.name()),
+            "state": state,
         });
         let about = gate_subjects(gate, rows);
         step.record(tx, "gate.decided", request.actor.id, about, payload)
             .await?;
     }
-    let states: Vec<State> = calls::of_gate(tx, gate)
-        .await?
-        .into_iter()
-        .map(|row| row.call.state)
-        .collect();
-    let state = view::gate_state(states.iter());
     Ok(Decided {
         settled: state != "pending",
         state: state.to_owned(),
-        votes: view::votes(states.iter()),
+        votes: view::votes(states.iter().copied()),
     })
 }
 

@@ -162,7 +162,7 @@ pub(crate) async fn mint(
         minted_at: now,
         expires_at: after(now, limits::PERMIT_LIFE),
     };
-    permits::insert(tx, &minted).await?;
+    permits::insert(tx, &minted)?;
     let claims = PermitClaims {
         permit: id,
         call: call.id,

@@ -110,7 +110,7 @@ impl Registry {
                     match row.call.apply(&Event::Report { executor }, step.moment) {
                         Ok(kazma_domain::call::Applied::Changed(next)) => {
                             // Nothing that anybody waits for has changed: no event.
-                            calls::update(tx, &next, row.changed).await?;
+                            calls::update(tx, &next, row.changed)?;
                         }
                         Ok(kazma_domain::call::Applied::Unchanged)
                         | Err(Refusal::NotNow { .. }) => {}
@@ -198,7 +198,7 @@ impl Registry {
                 let Some(next) = step.apply(tx, &row, &event).await? else {
                     return Ok(row.call);
                 };
-                calls::keep_output(tx, id, &request.output).await?;
+                calls::keep_output(tx, id, &request.output)?;
                 let payload = json!({
                     "outcome": &request.outcome,
                     "total_bytes": request.output.total_bytes,
@@ -212,10 +212,8 @@ impl Registry {
                     output: request.output,
                 };
                 let (thread, turn) = (next.thread, next.turn);
-                threads::append(tx, step.id(), thread, turn, step.moment.now, &kind).await?;
-                if let Some(gate) = next.gate {
-                    step.gate_event(tx, gate).await?;
-                }
+                threads::append(tx, step.id(), thread, turn, step.moment.now, &kind)?;
+                step.gate_event(tx, &row, &next).await?;
                 step.record(tx, "call.settled", executor, subjects(&next), payload)
                     .await?;
                 Ok(next)

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use kazma_audit::{Fact, Head};
 use kazma_domain::{
-    Call, Entropy, Event, GateId, Id, Moment, Service, ThreadId, TurnId, call::Applied, id::Kind,
+    Call, Entropy, Event, GateId, Id, Moment, Service, State, ThreadId, TurnId, call::Applied,
+    id::Kind,
 };
 use kazma_store::{
     Tx,
@@ -66,7 +67,7 @@ impl Step {
         turn: Option<TurnId>,
         what: &What,
     ) -> Result<i64, Error> {
-        threads::touch(tx, thread, self.moment.now).await?;
+        threads::touch(tx, thread, self.moment.now);
         let seq = events::append(tx, self.moment.now, thread, turn, what).await?;
         self.last = self.last.max(seq);
         Ok(seq)
@@ -92,7 +93,7 @@ impl Step {
             payload,
         };
         let link = head.append(fact, &*self.entropy)?;
-        audit::append(tx, link.head.seq, &link.record, &link.hash, &link.payload).await?;
+        audit::append(tx, link.head.seq, link.record, &link.hash, link.payload).await?;
         Ok(())
     }
 
@@ -119,13 +120,40 @@ impl Step {
         self.event(tx, call.thread, Some(call.turn), &what).await
     }
 
-    /// Says where a gate stands, after its calls changed.
-    pub(crate) async fn gate_event(&mut self, tx: &mut Tx, gate: GateId) -> Result<(), Error> {
-        let calls = calls::of_gate(tx, gate).await?;
-        let Some(first) = calls.first() else {
+    /// Says where the gate of a call stands, which is now `next` and was `row`.
+    pub(crate) async fn gate_event(
+        &mut self,
+        tx: &mut Tx,
+        row: &CallRow,
+        next: &Call,
+    ) -> Result<(), Error> {
+        match next.gate {
+            None => Ok(()),
+            Some(gate) if row.asked_with > 1 => self.gate_anew(tx, gate).await,
+            // A question about one call stands where that call stands.
+            Some(gate) => self.gate_stands(tx, gate, next, [&next.state]).await,
+        }
+    }
+
+    /// Says where a gate stands, whatever of it has changed.
+    pub(crate) async fn gate_anew(&mut self, tx: &mut Tx, gate: GateId) -> Result<(), Error> {
+        let rows = calls::of_gate(tx, gate).await?;
+        let Some(first) = rows.first() else {
             return Ok(());
         };
-        let state = view::gate_state(calls.iter().map(|row| &row.call.state));
+        let states = rows.iter().map(|row| &row.call.state);
+        self.gate_stands(tx, gate, &first.call, states).await
+    }
+
+    /// Says where a gate stands whose calls are in these states, `call` among them.
+    pub(crate) async fn gate_stands<'s>(
+        &mut self,
+        tx: &mut Tx,
+        gate: GateId,
+        call: &Call,
+        states: impl IntoIterator<Item = &'s State>,
+    ) -> Result<(), Error> {
+        let state = view::gate_state(states.into_iter());
         let what = if state == "pending" {
             What::GatePending { gate }
         } else {
@@ -134,8 +162,7 @@ impl Step {
                 state: state.to_owned(),
             }
         };
-        self.event(tx, first.call.thread, Some(first.call.turn), &what)
-            .await?;
+        self.event(tx, call.thread, Some(call.turn), &what).await?;
         Ok(())
     }
 
@@ -152,7 +179,7 @@ impl Step {
             Applied::Unchanged => Ok(None),
             Applied::Changed(next) => {
                 let changed = self.call_event(tx, &next, &row.tool).await?;
-                calls::update(tx, &next, changed).await?;
+                calls::update(tx, &next, changed)?;
                 Ok(Some(*next))
             }
         }
@@ -170,9 +197,7 @@ impl Step {
         let Some(next) = self.apply(tx, row, event).await? else {
             return Ok(None);
         };
-        if let Some(gate) = next.gate {
-            self.gate_event(tx, gate).await?;
-        }
+        self.gate_event(tx, row, &next).await?;
         let state = serde_json::to_value(&next.state)?;
         self.record(tx, kind, actor, subjects(&next), state).await?;
         Ok(Some(next))

@@ -137,7 +137,7 @@ impl Registry {
                 let changed = step
                     .event(tx, seen.thread, Some(turn), &What::Turn { state: to })
                     .await?;
-                threads::move_turn(tx, &seen, to, changed).await?;
+                threads::move_turn(tx, &seen, to, changed);
                 let about = [
                     ("turn", turn.to_string()),
                     ("thread", seen.thread.to_string()),
@@ -183,7 +183,7 @@ impl Registry {
                 }
                 let message: MessageId = step.id();
                 let now = step.moment.now;
-                threads::append(tx, message, seen.thread, turn, now, &kind).await?;
+                threads::append(tx, message, seen.thread, turn, now, &kind)?;
                 step.event(tx, seen.thread, Some(turn), &What::Reply { message })
                     .await?;
                 end_turn(tx, step, &seen, to).await?;

@@ -3,7 +3,8 @@
 use kazma_domain::Digest;
 use sqlx::Row as _;
 
-use crate::{StoreError, Tx, row::Reader};
+use super::tail::{Tail, tail};
+use crate::{StoreError, Tx, row::Reader, tx::Write};
 
 /// A record as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,35 +21,33 @@ pub struct AuditRow {
 
 /// The last record's place and hash; none in an empty chain.
 pub async fn head(tx: &mut Tx) -> Result<Option<(i64, Digest)>, StoreError> {
-    let row = sqlx::query("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
-        .fetch_optional(tx.connection())
-        .await?;
-    row.map(|row| {
-        let seq: i64 = row.try_get("seq")?;
-        Ok((seq, Reader::new(&row, "audit", seq).digest("hash")?))
-    })
-    .transpose()
+    Ok(tail(tx).await?.audit)
 }
 
 /// Writes a record behind the head.
 pub async fn append(
     tx: &mut Tx,
     seq: i64,
-    record: &str,
+    record: String,
     hash: &Digest,
-    payload: &str,
+    payload: String,
 ) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO audit (seq, record, hash) VALUES ($1, $2, $3)")
-        .bind(seq)
-        .bind(record)
-        .bind(hash.as_bytes().as_slice())
-        .execute(tx.connection())
-        .await?;
-    sqlx::query("INSERT INTO audit_payloads (seq, body) VALUES ($1, $2)")
-        .bind(seq)
-        .bind(payload)
-        .execute(tx.connection())
-        .await?;
+    let known = tail(tx).await?;
+    tx.later(
+        Write::new("INSERT INTO audit (seq, record, hash) VALUES ($1, $2, $3)")
+            .bind(seq)
+            .bind(record)
+            .bind(hash),
+    );
+    tx.later(
+        Write::new("INSERT INTO audit_payloads (seq, body) VALUES ($1, $2)")
+            .bind(seq)
+            .bind(payload),
+    );
+    tx.tail = Some(Tail {
+        audit: Some((seq, *hash)),
+        ..known
+    });
     Ok(())
 }
 
@@ -61,7 +60,7 @@ pub async fn after(tx: &mut Tx, after: i64, limit: u32) -> Result<Vec<AuditRow>,
     )
     .bind(after)
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(|row| {
@@ -81,7 +80,7 @@ pub async fn after(tx: &mut Tx, after: i64, limit: u32) -> Result<Vec<AuditRow>,
 pub async fn erase_payload(tx: &mut Tx, seq: i64) -> Result<bool, StoreError> {
     let done = sqlx::query("DELETE FROM audit_payloads WHERE seq = $1")
         .bind(seq)
-        .execute(tx.connection())
+        .execute(tx.settled().await?)
         .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -91,7 +90,7 @@ pub async fn keep_head(tx: &mut Tx, seq: i64, body: &str) -> Result<(), StoreErr
     sqlx::query("INSERT INTO audit_heads (seq, body) VALUES ($1, $2) ON CONFLICT (seq) DO NOTHING")
         .bind(seq)
         .bind(body)
-        .execute(tx.connection())
+        .execute(tx.settled().await?)
         .await?;
     Ok(())
 }
@@ -100,7 +99,7 @@ pub async fn keep_head(tx: &mut Tx, seq: i64, body: &str) -> Result<(), StoreErr
 pub async fn heads(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
     Ok(
         sqlx::query_scalar("SELECT body FROM audit_heads ORDER BY seq")
-            .fetch_all(tx.connection())
+            .fetch_all(tx.settled().await?)
             .await?,
     )
 }

@@ -9,6 +9,7 @@ use sqlx::{Row as _, sqlite::SqliteRow};
 use crate::{
     StoreError, Tx,
     row::{Reader, json, micros},
+    tx::Write,
 };
 
 /// A call as it is stored.
@@ -28,6 +29,8 @@ pub struct CallRow {
     pub changed: i64,
     /// What it returned, once settled.
     pub output: Option<Output>,
+    /// How many calls the question is about that it belongs to; 0 where there is none.
+    pub asked_with: u32,
 }
 
 macro_rules! select {
@@ -35,97 +38,97 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.gate, c.thread, c.turn, c.idx, c.tool, c.arguments, c.arguments_digest,
                     c.principal, c.executor, c.plan, c.version, c.state, c.body, c.filed_at,
-                    c.changed, o.body AS output
-             FROM calls c LEFT JOIN outputs o ON o.call = c.id ",
+                    c.changed, o.body AS output, COALESCE(g.count, 0) AS asked_with
+             FROM calls c LEFT JOIN outputs o ON o.call = c.id LEFT JOIN gates g ON g.id = c.gate ",
             $rest
         )
     };
 }
 
 /// Writes a new call, with its plan if it has one.
-pub async fn insert(tx: &mut Tx, row: &CallRow, plan: Option<&Plan>) -> Result<(), StoreError> {
+pub fn insert(tx: &mut Tx, row: &CallRow, plan: Option<&Plan>) -> Result<(), StoreError> {
     let call = &row.call;
-    sqlx::query(
-        "INSERT INTO calls (id, gate, thread, turn, idx, tool, arguments, arguments_digest,
-                            principal, executor, plan, version, state, body, deadline, filed_at,
-                            changed)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-    )
-    .bind(call.id.uuid())
-    .bind(call.gate.map(GateId::uuid))
-    .bind(call.thread.uuid())
-    .bind(call.turn.uuid())
-    .bind(i64::from(call.index))
-    .bind(&row.tool)
-    .bind(json("calls", call.id, &row.arguments)?)
-    .bind(row.arguments_digest.as_bytes().as_slice())
-    .bind(call.principal.name())
-    .bind(call.executor.name())
-    .bind(call.plan.as_bytes().as_slice())
-    .bind(version(call.id, call.version)?)
-    .bind(call.state.name())
-    .bind(json("calls", call.id, &call.state)?)
-    .bind(call.state.deadline().map(micros))
-    .bind(micros(row.filed_at))
-    .bind(row.changed)
-    .execute(tx.connection())
-    .await?;
+    tx.later(
+        Write::new(
+            "INSERT INTO calls (id, gate, thread, turn, idx, tool, arguments, arguments_digest,
+                                principal, executor, plan, version, state, body, deadline,
+                                filed_at, changed)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        )
+        .bind(call.id)
+        .bind(call.gate)
+        .bind(call.thread)
+        .bind(call.turn)
+        .bind(i64::from(call.index))
+        .bind(row.tool.as_str())
+        .bind(json("calls", call.id, &row.arguments)?)
+        .bind(&row.arguments_digest)
+        .bind(call.principal.name())
+        .bind(call.executor.name())
+        .bind(&call.plan)
+        .bind(version(call.id, call.version)?)
+        .bind(call.state.name())
+        .bind(json("calls", call.id, &call.state)?)
+        .bind(call.state.deadline().map(micros))
+        .bind(micros(row.filed_at))
+        .bind(row.changed),
+    );
     if let Some(plan) = plan {
-        sqlx::query("INSERT INTO plans (call, body) VALUES ($1, $2)")
-            .bind(call.id.uuid())
-            .bind(json("plans", call.id, plan)?)
-            .execute(tx.connection())
-            .await?;
+        tx.later(
+            Write::new("INSERT INTO plans (call, body) VALUES ($1, $2)")
+                .bind(call.id)
+                .bind(json("plans", call.id, plan)?),
+        );
     }
     Ok(())
 }
 
 /// Writes the next version of a call over the one before it. `Stale` if that is not there any more.
-pub async fn update(tx: &mut Tx, next: &Call, changed: i64) -> Result<(), StoreError> {
-    let done = sqlx::query(
-        "UPDATE calls SET version = $1, state = $2, body = $3, deadline = $4, changed = $5
-         WHERE id = $6 AND version = $7",
-    )
-    .bind(version(next.id, next.version)?)
-    .bind(next.state.name())
-    .bind(json("calls", next.id, &next.state)?)
-    .bind(next.state.deadline().map(micros))
-    .bind(changed)
-    .bind(next.id.uuid())
-    .bind(version(next.id, next.version)? - 1)
-    .execute(tx.connection())
-    .await?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(StoreError::Stale {
-            table: "calls",
-            id: next.id.to_string(),
-        })
-    }
+pub fn update(tx: &mut Tx, next: &Call, changed: i64) -> Result<(), StoreError> {
+    tx.later(
+        Write::new(
+            "UPDATE calls SET version = $1, state = $2, body = $3, deadline = $4, changed = $5
+             WHERE id = $6 AND version = $7",
+        )
+        .bind(version(next.id, next.version)?)
+        .bind(next.state.name())
+        .bind(json("calls", next.id, &next.state)?)
+        .bind(next.state.deadline().map(micros))
+        .bind(changed)
+        .bind(next.id)
+        .bind(version(next.id, next.version)? - 1)
+        .seen("calls", next.id),
+    );
+    Ok(())
 }
 
 /// A call.
 pub async fn find(tx: &mut Tx, id: CallId) -> Result<Option<CallRow>, StoreError> {
     let row = sqlx::query(select!("WHERE c.id = $1"))
         .bind(id.uuid())
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| call(&row)).transpose()
 }
 
-/// The call of a turn with this index.
-pub async fn by_index(
+/// The calls of a turn that have this index, or this tool and these arguments.
+pub async fn alike(
     tx: &mut Tx,
     turn: TurnId,
     index: u32,
-) -> Result<Option<CallRow>, StoreError> {
-    let row = sqlx::query(select!("WHERE c.turn = $1 AND c.idx = $2"))
-        .bind(turn.uuid())
-        .bind(i64::from(index))
-        .fetch_optional(tx.connection())
-        .await?;
-    row.map(|row| call(&row)).transpose()
+    tool: &str,
+    arguments: &Digest,
+) -> Result<Vec<CallRow>, StoreError> {
+    all(&sqlx::query(select!(
+        "WHERE c.turn = $1 AND (c.idx = $2 OR (c.tool = $3 AND c.arguments_digest = $4))
+         ORDER BY c.idx"
+    ))
+    .bind(turn.uuid())
+    .bind(i64::from(index))
+    .bind(tool)
+    .bind(arguments.as_bytes().as_slice())
+    .fetch_all(tx.settled().await?)
+    .await?)
 }
 
 /// The calls of a turn that changed after `after`, by index.
@@ -135,7 +138,7 @@ pub async fn of_turn(tx: &mut Tx, turn: TurnId, after: i64) -> Result<Vec<CallRo
     ))
     .bind(turn.uuid())
     .bind(after)
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?)
 }
 
@@ -144,7 +147,7 @@ pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<CallRow>, St
     all(
         &sqlx::query(select!("WHERE c.thread = $1 ORDER BY c.filed_at, c.idx"))
             .bind(thread.uuid())
-            .fetch_all(tx.connection())
+            .fetch_all(tx.settled().await?)
             .await?,
     )
 }
@@ -153,7 +156,7 @@ pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<CallRow>, St
 pub async fn of_gate(tx: &mut Tx, gate: GateId) -> Result<Vec<CallRow>, StoreError> {
     all(&sqlx::query(select!("WHERE c.gate = $1 ORDER BY c.idx"))
         .bind(gate.uuid())
-        .fetch_all(tx.connection())
+        .fetch_all(tx.settled().await?)
         .await?)
 }
 
@@ -171,7 +174,7 @@ pub async fn approved_for(
     .bind(executor.name())
     .bind(after)
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?)
 }
 
@@ -181,7 +184,7 @@ pub async fn claimed_by(tx: &mut Tx, executor: Service) -> Result<Vec<CallRow>, 
         "WHERE c.executor = $1 AND c.state = 'claimed' ORDER BY c.filed_at"
     ))
     .bind(executor.name())
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?)
 }
 
@@ -198,7 +201,7 @@ pub async fn due(
     .bind(state)
     .bind(micros(until))
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?)
 }
 
@@ -212,7 +215,7 @@ pub async fn next_deadline(
          ORDER BY deadline LIMIT 1",
     )
     .bind(state)
-    .fetch_optional(tx.connection())
+    .fetch_optional(tx.settled().await?)
     .await?;
     row.map(|row| Reader::new(&row, "calls", state).time("deadline"))
         .transpose()
@@ -222,19 +225,19 @@ pub async fn next_deadline(
 pub async fn plan(tx: &mut Tx, id: CallId) -> Result<Option<Plan>, StoreError> {
     let row = sqlx::query("SELECT body FROM plans WHERE call = $1")
         .bind(id.uuid())
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| Reader::new(&row, "plans", id).json("body"))
         .transpose()
 }
 
 /// Keeps what a call returned.
-pub async fn keep_output(tx: &mut Tx, id: CallId, output: &Output) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO outputs (call, body) VALUES ($1, $2)")
-        .bind(id.uuid())
-        .bind(json("outputs", id, output)?)
-        .execute(tx.connection())
-        .await?;
+pub fn keep_output(tx: &mut Tx, id: CallId, output: &Output) -> Result<(), StoreError> {
+    tx.later(
+        Write::new("INSERT INTO outputs (call, body) VALUES ($1, $2)")
+            .bind(id)
+            .bind(json("outputs", id, output)?),
+    );
     Ok(())
 }
 
@@ -278,5 +281,6 @@ fn call(row: &SqliteRow) -> Result<CallRow, StoreError> {
         filed_at: row.time("filed_at")?,
         changed: row.get("changed")?,
         output,
+        asked_with: row.count("asked_with")?,
     })
 }

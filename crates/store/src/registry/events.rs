@@ -5,9 +5,11 @@ use kazma_domain::{ThreadId, TurnId};
 use kazma_wire::events::{Event, What};
 use sqlx::Row as _;
 
+use super::tail::tail;
 use crate::{
     StoreError, Tx,
     row::{Reader, json, micros},
+    tx::Write,
 };
 
 /// Records that something happened and returns its place.
@@ -18,31 +20,30 @@ pub async fn append(
     turn: Option<TurnId>,
     what: &What,
 ) -> Result<i64, StoreError> {
-    let row = sqlx::query(
-        "INSERT INTO events (at, thread, turn, body) VALUES ($1, $2, $3, $4) RETURNING seq",
-    )
-    .bind(micros(at))
-    .bind(thread.uuid())
-    .bind(turn.map(TurnId::uuid))
-    .bind(json("events", thread, what)?)
-    .fetch_one(tx.connection())
-    .await?;
-    Ok(row.try_get(0)?)
+    let mut known = tail(tx).await?;
+    known.event += 1;
+    tx.later(
+        Write::new("INSERT INTO events (seq, at, thread, turn, body) VALUES ($1, $2, $3, $4, $5)")
+            .bind(known.event)
+            .bind(micros(at))
+            .bind(thread)
+            .bind(turn)
+            .bind(json("events", thread, what)?),
+    );
+    tx.tail = Some(known);
+    Ok(known.event)
 }
 
 /// The place of the last event; 0 before the first.
 pub async fn last(tx: &mut Tx) -> Result<i64, StoreError> {
-    let row = sqlx::query("SELECT COALESCE(MAX(seq), 0) FROM events")
-        .fetch_one(tx.connection())
-        .await?;
-    Ok(row.try_get(0)?)
+    Ok(tail(tx).await?.event)
 }
 
 /// The place of the last event of a thread; 0 before the first.
 pub async fn last_of(tx: &mut Tx, thread: ThreadId) -> Result<i64, StoreError> {
     let row = sqlx::query("SELECT COALESCE(MAX(seq), 0) FROM events WHERE thread = $1")
         .bind(thread.uuid())
-        .fetch_one(tx.connection())
+        .fetch_one(tx.settled().await?)
         .await?;
     Ok(row.try_get(0)?)
 }
@@ -54,7 +55,7 @@ pub async fn after(tx: &mut Tx, after: i64, limit: u32) -> Result<Vec<Event>, St
     )
     .bind(after)
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(|row| {

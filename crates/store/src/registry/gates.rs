@@ -6,6 +6,7 @@ use kazma_domain::{Digest, GateId, ThreadId, TurnId, card::Card};
 use crate::{
     StoreError, Tx,
     row::{Reader, json, micros},
+    tx::Write,
 };
 
 /// A gate as it is stored. Where it stands is where its calls stand.
@@ -26,43 +27,37 @@ pub struct GateRow {
 }
 
 /// Writes a new gate.
-pub async fn insert(tx: &mut Tx, gate: &GateRow) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO gates (id, thread, turn, card, digest, count, asked_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    )
-    .bind(gate.id.uuid())
-    .bind(gate.thread.uuid())
-    .bind(gate.turn.uuid())
-    .bind(json("gates", gate.id, &gate.card)?)
-    .bind(gate.digest.as_bytes().as_slice())
-    .bind(i64::from(gate.card.count))
-    .bind(micros(gate.asked_at))
-    .execute(tx.connection())
-    .await?;
+pub fn insert(tx: &mut Tx, gate: &GateRow) -> Result<(), StoreError> {
+    tx.later(
+        Write::new(
+            "INSERT INTO gates (id, thread, turn, card, digest, count, asked_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        )
+        .bind(gate.id)
+        .bind(gate.thread)
+        .bind(gate.turn)
+        .bind(json("gates", gate.id, &gate.card)?)
+        .bind(&gate.digest)
+        .bind(i64::from(gate.card.count))
+        .bind(micros(gate.asked_at)),
+    );
     Ok(())
 }
 
 /// Puts another card in the place of the one with the digest `seen`. `Stale` if it is another by now.
-pub async fn recard(tx: &mut Tx, gate: &GateRow, seen: &Digest) -> Result<(), StoreError> {
-    let done = sqlx::query(
-        "UPDATE gates SET card = $1, digest = $2, count = $3 WHERE id = $4 AND digest = $5",
-    )
-    .bind(json("gates", gate.id, &gate.card)?)
-    .bind(gate.digest.as_bytes().as_slice())
-    .bind(i64::from(gate.card.count))
-    .bind(gate.id.uuid())
-    .bind(seen.as_bytes().as_slice())
-    .execute(tx.connection())
-    .await?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(StoreError::Stale {
-            table: "gates",
-            id: gate.id.to_string(),
-        })
-    }
+pub fn recard(tx: &mut Tx, gate: &GateRow, seen: &Digest) -> Result<(), StoreError> {
+    tx.later(
+        Write::new(
+            "UPDATE gates SET card = $1, digest = $2, count = $3 WHERE id = $4 AND digest = $5",
+        )
+        .bind(json("gates", gate.id, &gate.card)?)
+        .bind(&gate.digest)
+        .bind(i64::from(gate.card.count))
+        .bind(gate.id)
+        .bind(seen)
+        .seen("gates", gate.id),
+    );
+    Ok(())
 }
 
 /// A gate.
@@ -70,7 +65,7 @@ pub async fn find(tx: &mut Tx, id: GateId) -> Result<Option<GateRow>, StoreError
     let row =
         sqlx::query("SELECT id, thread, turn, card, digest, asked_at FROM gates WHERE id = $1")
             .bind(id.uuid())
-            .fetch_optional(tx.connection())
+            .fetch_optional(tx.settled().await?)
             .await?;
     row.map(|row| gate(&row)).transpose()
 }
@@ -82,7 +77,7 @@ pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<GateRow>, St
          WHERE thread = $1 ORDER BY asked_at, id",
     )
     .bind(thread.uuid())
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(gate)
@@ -121,7 +116,7 @@ pub async fn list(tx: &mut Tx, which: Which, limit: u32) -> Result<Vec<GateRow>,
     };
     sqlx::query(statement)
         .bind(i64::from(limit))
-        .fetch_all(tx.connection())
+        .fetch_all(tx.settled().await?)
         .await?
         .iter()
         .map(gate)
@@ -134,7 +129,7 @@ pub async fn pending_in(tx: &mut Tx, thread: ThreadId) -> Result<u32, StoreError
         "SELECT COUNT(DISTINCT gate) AS n FROM calls WHERE thread = $1 AND state = 'pending'",
     )
     .bind(thread.uuid())
-    .fetch_one(tx.connection())
+    .fetch_one(tx.settled().await?)
     .await?;
     Reader::new(&row, "calls", thread).count("n")
 }

@@ -34,7 +34,7 @@ pub struct TokenRow {
 pub async fn identity(tx: &mut Tx, service: Service) -> Result<Option<IdentityRow>, StoreError> {
     let row = sqlx::query("SELECT public_key, not_after FROM identities WHERE service = $1")
         .bind(service.name())
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "identities", service);
@@ -60,7 +60,7 @@ pub async fn record_identity(
     .bind(service.name())
     .bind(identity.public_key.as_bytes().as_slice())
     .bind(micros(identity.not_after))
-    .execute(tx.connection())
+    .execute(tx.settled().await?)
     .await?;
     Ok(())
 }
@@ -79,7 +79,7 @@ pub async fn add_token(
     .bind(digest.as_bytes().as_slice())
     .bind(service.name())
     .bind(micros(expires_at))
-    .execute(tx.connection())
+    .execute(tx.settled().await?)
     .await?;
     Ok(done.rows_affected() > 0)
 }
@@ -87,7 +87,7 @@ pub async fn add_token(
 /// Every token that was not used.
 pub async fn unused_tokens(tx: &mut Tx) -> Result<Vec<TokenRow>, StoreError> {
     sqlx::query("SELECT digest, service, expires_at FROM join_tokens WHERE used_at IS NULL")
-        .fetch_all(tx.connection())
+        .fetch_all(tx.settled().await?)
         .await?
         .iter()
         .map(|row| {
@@ -108,7 +108,7 @@ pub async fn use_token(tx: &mut Tx, digest: &Digest, at: Timestamp) -> Result<()
         sqlx::query("UPDATE join_tokens SET used_at = $1 WHERE digest = $2 AND used_at IS NULL")
             .bind(micros(at))
             .bind(digest.as_bytes().as_slice())
-            .execute(tx.connection())
+            .execute(tx.settled().await?)
             .await?;
     if done.rows_affected() == 1 {
         Ok(())
@@ -124,7 +124,7 @@ pub async fn use_token(tx: &mut Tx, digest: &Digest, at: Timestamp) -> Result<()
 pub async fn forget_tokens(tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
     sqlx::query("DELETE FROM join_tokens WHERE expires_at < $1")
         .bind(micros(now))
-        .execute(tx.connection())
+        .execute(tx.settled().await?)
         .await?;
     Ok(())
 }

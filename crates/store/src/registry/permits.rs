@@ -6,6 +6,7 @@ use kazma_domain::{CallId, PermitId};
 use crate::{
     StoreError, Tx,
     row::{Reader, micros},
+    tx::Write,
 };
 
 /// A permit as it was minted.
@@ -24,19 +25,20 @@ pub struct PermitRow {
 }
 
 /// Writes a minted permit.
-pub async fn insert(tx: &mut Tx, permit: &PermitRow) -> Result<(), StoreError> {
+pub fn insert(tx: &mut Tx, permit: &PermitRow) -> Result<(), StoreError> {
     let epoch = i64::try_from(permit.epoch)
         .map_err(|error| StoreError::inconsistent("permits", permit.id, error))?;
-    sqlx::query(
-        "INSERT INTO permits (id, call, epoch, minted_at, expires_at) VALUES ($1, $2, $3, $4, $5)",
-    )
-    .bind(permit.id.uuid())
-    .bind(permit.call.uuid())
-    .bind(epoch)
-    .bind(micros(permit.minted_at))
-    .bind(micros(permit.expires_at))
-    .execute(tx.connection())
-    .await?;
+    tx.later(
+        Write::new(
+            "INSERT INTO permits (id, call, epoch, minted_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(permit.id)
+        .bind(permit.call)
+        .bind(epoch)
+        .bind(micros(permit.minted_at))
+        .bind(micros(permit.expires_at)),
+    );
     Ok(())
 }
 
@@ -44,7 +46,7 @@ pub async fn insert(tx: &mut Tx, permit: &PermitRow) -> Result<(), StoreError> {
 pub async fn find(tx: &mut Tx, id: PermitId) -> Result<Option<PermitRow>, StoreError> {
     let row = sqlx::query("SELECT call, epoch, minted_at, expires_at FROM permits WHERE id = $1")
         .bind(id.uuid())
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "permits", id);

@@ -12,6 +12,7 @@ use sqlx::Row as _;
 use crate::{
     StoreError, Tx,
     row::{Reader, json, micros},
+    tx::Write,
 };
 
 /// Characters of a thread's title.
@@ -29,41 +30,35 @@ pub struct TurnRow {
 }
 
 /// Begins a thread.
-pub async fn insert(
-    tx: &mut Tx,
-    id: ThreadId,
-    by: PersonId,
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO threads (id, created_at, created_by, changed_at) VALUES ($1, $2, $3, $2)",
-    )
-    .bind(id.uuid())
-    .bind(micros(at))
-    .bind(by.uuid())
-    .execute(tx.connection())
-    .await?;
-    Ok(())
+pub fn insert(tx: &mut Tx, id: ThreadId, by: PersonId, at: Timestamp) {
+    tx.later(
+        Write::new(
+            "INSERT INTO threads (id, created_at, created_by, changed_at) VALUES ($1, $2, $3, $2)",
+        )
+        .bind(id)
+        .bind(micros(at))
+        .bind(by),
+    );
 }
 
 /// When a thread began; none if there is no such thread.
 pub async fn created_at(tx: &mut Tx, id: ThreadId) -> Result<Option<Timestamp>, StoreError> {
     let row = sqlx::query("SELECT created_at FROM threads WHERE id = $1")
         .bind(id.uuid())
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| Reader::new(&row, "threads", id).time("created_at"))
         .transpose()
 }
 
 /// Notes that something happened in a thread.
-pub async fn touch(tx: &mut Tx, id: ThreadId, at: Timestamp) -> Result<(), StoreError> {
-    sqlx::query("UPDATE threads SET changed_at = $1 WHERE id = $2 AND changed_at < $1")
-        .bind(micros(at))
-        .bind(id.uuid())
-        .execute(tx.connection())
-        .await?;
-    Ok(())
+pub fn touch(tx: &mut Tx, id: ThreadId, at: Timestamp) {
+    tx.later(
+        Write::new("UPDATE threads SET changed_at = MAX(changed_at, $1) WHERE id = $2")
+            .bind(micros(at))
+            .bind(id)
+            .seen("threads", id),
+    );
 }
 
 /// Gives a thread that has none yet its title.
@@ -78,7 +73,7 @@ pub async fn entitle(tx: &mut Tx, id: ThreadId, text: &str) -> Result<(), StoreE
     sqlx::query("UPDATE threads SET title = $1 WHERE id = $2 AND title = ''")
         .bind(title)
         .bind(id.uuid())
-        .execute(tx.connection())
+        .execute(tx.settled().await?)
         .await?;
     Ok(())
 }
@@ -92,7 +87,7 @@ pub async fn summaries(tx: &mut Tx, limit: u32) -> Result<Vec<ThreadSummary>, St
          FROM threads t ORDER BY t.changed_at DESC, t.id DESC LIMIT $1",
     )
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(|row| {
@@ -109,41 +104,35 @@ pub async fn summaries(tx: &mut Tx, limit: u32) -> Result<Vec<ThreadSummary>, St
 }
 
 /// Opens a turn. Its message is written next, by [`append`] and [`set_message`].
-pub async fn open_turn(
-    tx: &mut Tx,
-    id: TurnId,
-    thread: ThreadId,
-    at: Timestamp,
-    changed: i64,
-) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO turns (id, thread, state, opened_at, message, changed)
-         VALUES ($1, $2, 'open', $3, 0, $4)",
-    )
-    .bind(id.uuid())
-    .bind(thread.uuid())
-    .bind(micros(at))
-    .bind(changed)
-    .execute(tx.connection())
-    .await?;
-    Ok(())
+pub fn open_turn(tx: &mut Tx, id: TurnId, thread: ThreadId, at: Timestamp, changed: i64) {
+    tx.later(
+        Write::new(
+            "INSERT INTO turns (id, thread, state, opened_at, message, changed)
+             VALUES ($1, $2, 'open', $3, 0, $4)",
+        )
+        .bind(id)
+        .bind(thread)
+        .bind(micros(at))
+        .bind(changed),
+    );
 }
 
-/// Says where the message of a turn stands in the ledger.
-pub async fn set_message(tx: &mut Tx, turn: TurnId, seq: i64) -> Result<(), StoreError> {
-    sqlx::query("UPDATE turns SET message = $1 WHERE id = $2")
-        .bind(seq)
-        .bind(turn.uuid())
-        .execute(tx.connection())
-        .await?;
-    Ok(())
+/// Says which entry of the ledger is the message of a turn.
+pub fn set_message(tx: &mut Tx, turn: TurnId, message: MessageId) {
+    tx.later(
+        Write::new(
+            "UPDATE turns SET message = (SELECT seq FROM entries WHERE id = $1) WHERE id = $2",
+        )
+        .bind(message)
+        .bind(turn),
+    );
 }
 
 /// A turn.
 pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError> {
     let row = sqlx::query("SELECT thread, state FROM turns WHERE id = $1")
         .bind(id.uuid())
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "turns", id);
@@ -157,28 +146,15 @@ pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError
 }
 
 /// Moves a turn from the state it was seen in. `Stale` if it is in another by now.
-pub async fn move_turn(
-    tx: &mut Tx,
-    seen: &TurnRow,
-    to: TurnState,
-    changed: i64,
-) -> Result<(), StoreError> {
-    let done =
-        sqlx::query("UPDATE turns SET state = $1, changed = $2 WHERE id = $3 AND state = $4")
+pub fn move_turn(tx: &mut Tx, seen: &TurnRow, to: TurnState, changed: i64) {
+    tx.later(
+        Write::new("UPDATE turns SET state = $1, changed = $2 WHERE id = $3 AND state = $4")
             .bind(to.name())
             .bind(changed)
-            .bind(seen.id.uuid())
+            .bind(seen.id)
             .bind(seen.state.name())
-            .execute(tx.connection())
-            .await?;
-    if done.rows_affected() == 1 {
-        Ok(())
-    } else {
-        Err(StoreError::Stale {
-            table: "turns",
-            id: seen.id.to_string(),
-        })
-    }
+            .seen("turns", seen.id),
+    );
 }
 
 /// The live turns that changed after `after`, oldest first, and the last change among them.
@@ -188,7 +164,7 @@ pub async fn live_turns(tx: &mut Tx, after: i64) -> Result<(Vec<LiveTurn>, i64),
          WHERE state IN ('open', 'running', 'parked') AND changed > $1 ORDER BY message",
     )
     .bind(after)
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?;
     let mut seq = after;
     let mut turns = Vec::with_capacity(rows.len());
@@ -209,7 +185,7 @@ pub async fn live_turns(tx: &mut Tx, after: i64) -> Result<(Vec<LiveTurn>, i64),
 pub async fn turns(tx: &mut Tx, thread: ThreadId) -> Result<Vec<TurnView>, StoreError> {
     sqlx::query("SELECT id, state, opened_at FROM turns WHERE thread = $1 ORDER BY message")
         .bind(thread.uuid())
-        .fetch_all(tx.connection())
+        .fetch_all(tx.settled().await?)
         .await?
         .iter()
         .map(|row| {
@@ -223,33 +199,33 @@ pub async fn turns(tx: &mut Tx, thread: ThreadId) -> Result<Vec<TurnView>, Store
         .collect()
 }
 
-/// Writes an entry of the ledger and returns its place.
-pub async fn append(
+/// Writes an entry of the ledger.
+pub fn append(
     tx: &mut Tx,
     id: MessageId,
     thread: ThreadId,
     turn: TurnId,
     at: Timestamp,
     kind: &EntryKind,
-) -> Result<i64, StoreError> {
+) -> Result<(), StoreError> {
     let word = match kind {
         EntryKind::Message { .. } => "message",
         EntryKind::Result { .. } => "result",
         EntryKind::Reply { .. } => "reply",
     };
-    let row = sqlx::query(
-        "INSERT INTO entries (id, thread, turn, at, kind, body) VALUES ($1, $2, $3, $4, $5, $6)
-         RETURNING seq",
-    )
-    .bind(id.uuid())
-    .bind(thread.uuid())
-    .bind(turn.uuid())
-    .bind(micros(at))
-    .bind(word)
-    .bind(json("entries", id, kind)?)
-    .fetch_one(tx.connection())
-    .await?;
-    Ok(row.try_get(0)?)
+    tx.later(
+        Write::new(
+            "INSERT INTO entries (id, thread, turn, at, kind, body)
+             VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(id)
+        .bind(thread)
+        .bind(turn)
+        .bind(micros(at))
+        .bind(word)
+        .bind(json("entries", id, kind)?),
+    );
+    Ok(())
 }
 
 /// At most `limit` entries of a thread after `after`, oldest first.
@@ -266,7 +242,7 @@ pub async fn entries(
     .bind(thread.uuid())
     .bind(after)
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(entry)
@@ -284,7 +260,7 @@ pub async fn newest_entries(
     )
     .bind(thread.uuid())
     .bind(i64::from(limit))
-    .fetch_all(tx.connection())
+    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(entry)
@@ -299,7 +275,7 @@ pub async fn reply(tx: &mut Tx, turn: TurnId) -> Result<Option<Entry>, StoreErro
          ORDER BY e.seq DESC LIMIT 1",
     )
     .bind(turn.uuid())
-    .fetch_optional(tx.connection())
+    .fetch_optional(tx.settled().await?)
     .await?;
     row.map(|row| entry(&row)).transpose()
 }
@@ -325,7 +301,7 @@ pub async fn by_key(
     let row = sqlx::query("SELECT turn, digest FROM message_keys WHERE thread = $1 AND key = $2")
         .bind(thread.uuid())
         .bind(key)
-        .fetch_optional(tx.connection())
+        .fetch_optional(tx.settled().await?)
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "message_keys", key);
@@ -335,19 +311,12 @@ pub async fn by_key(
 }
 
 /// Keeps the key under which a turn was opened.
-pub async fn keep_key(
-    tx: &mut Tx,
-    thread: ThreadId,
-    key: &str,
-    text: &Digest,
-    turn: TurnId,
-) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO message_keys (thread, key, digest, turn) VALUES ($1, $2, $3, $4)")
-        .bind(thread.uuid())
-        .bind(key)
-        .bind(text.as_bytes().as_slice())
-        .bind(turn.uuid())
-        .execute(tx.connection())
-        .await?;
-    Ok(())
+pub fn keep_key(tx: &mut Tx, thread: ThreadId, key: &str, text: &Digest, turn: TurnId) {
+    tx.later(
+        Write::new("INSERT INTO message_keys (thread, key, digest, turn) VALUES ($1, $2, $3, $4)")
+            .bind(thread)
+            .bind(key)
+            .bind(text)
+            .bind(turn),
+    );
 }
