@@ -23,8 +23,10 @@ use super::{
     canary::{self, NotReady},
     pool::{Pool, Workshop},
 };
-use crate::jail::{Cgroups, Enforcement, Jail, JailError, Limits, RunLimits, Spawner};
+use crate::jail::{Cgroups, Enforcement, Jail, JailError, Limits, RunLimits, Spawner, orphans};
 
+/// How often what killed jails left is looked for.
+const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 const SOON: &str = "Wait a few seconds.";
 
 /// What the canary found.
@@ -64,6 +66,7 @@ impl NativeTier {
         let spawner = Spawner::start(Handle::current())?;
         let workshop = Arc::new(Workshop::new(template, spawner, cgroups));
         let clearing = workshop.tracker();
+        clearing.spawn(sweep_until(stop.clone()));
         let (stage, watched) = watch::channel(Stage::Trying);
         let (size, age, retry) = (
             options.pool_size,
@@ -97,6 +100,7 @@ impl NativeTier {
     pub async fn cleared(&self) {
         self.clearing.close();
         self.clearing.wait().await;
+        sweep().await;
     }
 
     /// Whether runs can start, and whether that is more than a matter of seconds.
@@ -179,6 +183,20 @@ impl NativeTier {
             output_cap: spec.output_cap,
         };
         jail.run(spec.code.as_bytes(), limits, chunks, cancel).await
+    }
+}
+
+/// Ends what a killed broker or bubblewrap left: at once, and now and then.
+async fn sweep_until(stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(SWEEP_PERIOD);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        sweep().await;
+    }
+}
+
+async fn sweep() {
+    if let Err(error) = tokio::task::spawn_blocking(orphans::sweep).await {
+        tracing::error!(%error, "looking for what killed sandboxes left broke");
     }
 }
 

@@ -12,7 +12,7 @@ use camino::Utf8PathBuf;
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::process::geteuid;
 
-use super::{Limits, init::Rlimits};
+use super::{Limits, init::Rlimits, orphans::JAIL_NAME};
 
 /// The user that snippets run as, inside always and outside when the broker is root.
 pub(crate) const NOBODY: u32 = 65534;
@@ -103,6 +103,7 @@ impl Template {
     ) -> Result<Command, command_fds::FdMappingCollision> {
         let mut command = Command::new(&self.bwrap);
         command
+            .arg0(JAIL_NAME)
             .args(self.arguments())
             .args([INIT_INSIDE, self.python.as_str()])
             .arg(rlimits.to_string())

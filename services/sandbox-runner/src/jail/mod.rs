@@ -7,6 +7,7 @@ mod cgroup;
 mod command;
 pub mod init;
 mod limits;
+pub mod orphans;
 mod outcome;
 mod output;
 mod process;

@@ -14,5 +14,6 @@
 mod confinement;
 mod ends;
 mod house;
+mod orphans;
 mod pool;
 mod service;
