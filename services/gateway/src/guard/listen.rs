@@ -13,11 +13,11 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::layers::Connection;
+use super::{layers::Connection, opening::Opening};
 
 /// Connections at once; the next one waits.
 const CONNECTIONS_MAX: usize = 1024;
-/// How long a client may take over its headers.
+/// How long a client may take over its first words, and then over its headers.
 const HEADER_LIMIT: Duration = Duration::from_secs(20);
 /// Bytes of one request's headers.
 const HEADERS_MAX: usize = 32 * 1024;
@@ -81,7 +81,10 @@ pub(crate) async fn serve(
                 request
             });
         let served = http
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+            .serve_connection(
+                TokioIo::new(Opening::new(stream, HEADER_LIMIT)),
+                TowerToHyperService::new(service),
+            )
             .into_owned();
         let served = graceful.watch(served);
         tokio::spawn(async move {
@@ -154,6 +157,21 @@ mod tests {
             )
             .await;
             assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_connects_and_says_nothing_gives_the_place_back() {
+        let (at, _stop, _served) = open();
+        for said in ["", "P"] {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            stream.write_all(said.as_bytes()).await.unwrap();
+            let mut rest = Vec::new();
+            let ended = stream.read_to_end(&mut rest);
+            tokio::time::timeout(HEADER_LIMIT * 10, ended)
+                .await
+                .expect("it holds its place")
+                .ok();
         }
     }
 
