@@ -3,4 +3,8 @@
 #![cfg(test)]
 
 mod architecture;
+mod processes;
+mod reach;
+mod separation;
+mod stack;
 mod story;
