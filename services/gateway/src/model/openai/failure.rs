@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use kazma_wire::model::Delta;
-use reqwest::Response;
+use reqwest::{
+    Response,
+    header::{self, HeaderMap},
+};
 use serde_json::Value;
 
 /// Bytes of an error answer that are read.
@@ -104,7 +107,10 @@ impl Failure {
                 false,
             ),
             413 => ("The conversation is too long for the model server.".to_owned(), false),
-            429 => (with_reason("The model server asks to wait: its limit is reached", said), true),
+            429 => {
+                let wait = retry_after.map_or_else(String::new, |wait| format!(" {} s", wait.as_secs()));
+                (with_reason(&format!("The model server asks to wait{wait}: its limit is reached"), said), true)
+            }
             300..=399 => (
                 "The model server redirects elsewhere, which is not followed. Check KAZMA_MODEL_BASE_URL."
                     .to_owned(),
@@ -121,6 +127,12 @@ impl Failure {
     /// The same, before anything of the answer was seen.
     pub(super) fn before_first_event(mut self) -> Self {
         self.before_first_event = true;
+        self
+    }
+
+    /// The same, after which it is not asked again.
+    pub(super) fn given_up(mut self) -> Self {
+        self.retryable = false;
         self
     }
 
@@ -182,6 +194,19 @@ fn reason(error: &Value) -> Option<String> {
     (!plain.is_empty()).then_some(plain)
 }
 
+/// How long the server asks to wait: seconds, or a date (RFC 9110, section 10.2.3). The date is
+/// measured by the server's own clock, which its `Date` tells.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
+    let asked = text(header::RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text| jiff::fmt::rfc2822::parse(text).ok();
+    let wait = date(asked)?.duration_since(&date(text(header::DATE)?)?);
+    Some(Duration::try_from(wait).unwrap_or_default())
+}
+
 /// The beginning of an error answer.
 pub(super) async fn read_some(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
@@ -224,6 +249,25 @@ mod tests {
         assert_eq!(message, "The model server failed (500).");
         let long = format!(r#"{{"error":"{}"}}"#, "a".repeat(5_000));
         assert!(words(400, &long, None).0.len() < 300);
+    }
+
+    #[test]
+    fn the_wait_is_read_in_seconds_and_as_a_date() {
+        let wait = |asked: &str, date: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, asked.parse().unwrap());
+            if let Some(date) = date {
+                headers.insert(header::DATE, date.parse().unwrap());
+            }
+            retry_after(&headers).map(|wait| wait.as_secs())
+        };
+        let now = Some("Wed, 21 Oct 2015 07:28:00 GMT");
+        assert_eq!(wait("7", None), Some(7));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:30:00 GMT", now), Some(120));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:00:00 GMT", now), Some(0));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:30:00 GMT", None), None);
+        assert_eq!(wait("soon", now), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
     }
 
     #[test]

@@ -201,7 +201,8 @@ impl Inner {
                     );
                     tokio::time::sleep(wait).await;
                 }
-                _ => return Err(failure),
+                // The patience was here: nobody asks a server again that wants to be left alone.
+                _ => return Err(failure.given_up()),
             }
             attempt += 1;
         }
@@ -249,11 +250,7 @@ impl Inner {
 
     async fn refused(&self, response: Response) -> Failure {
         let status = response.status().as_u16();
-        let retry_after = response
-            .headers()
-            .get(header::RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-            .map(Duration::from_secs);
+        let retry_after = failure::retry_after(response.headers());
         let idle = self.target.limits.idle;
         let body = tokio::time::timeout(idle, failure::read_some(response))
             .await
