@@ -244,7 +244,7 @@ impl Stack {
         };
         until(limit, || left().is_empty())
             .await
-            .unwrap_or_else(|_| panic!("still there after {limit:?}: {:#?}", left()));
+            .unwrap_or_else(|()| panic!("still there after {limit:?}: {:#?}", left()));
     }
 
     /// Asks it to end and waits; says how it ended.
@@ -260,7 +260,7 @@ impl Stack {
             status.is_some()
         })
         .await
-        .unwrap_or_else(|_| panic!("the supervisor still runs after {limit:?}"));
+        .unwrap_or_else(|()| panic!("the supervisor still runs after {limit:?}"));
         status.unwrap()
     }
 
