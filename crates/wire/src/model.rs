@@ -94,7 +94,7 @@ pub enum Delta {
     Failed {
         /// What happened and what to do, for the person.
         message: String,
-        /// Whether the same request may succeed later.
+        /// Whether asking again at once makes sense; not where the gateway has asked often enough.
         retryable: bool,
     },
 }

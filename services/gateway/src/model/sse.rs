@@ -40,8 +40,7 @@ impl Decoder {
         }
     }
 
-    /// Takes more bytes and appends the events that they complete. What the stream's end leaves
-    /// incomplete is no event.
+    /// Takes more bytes and appends the events that they complete.
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
         for byte in bytes {
             let completes_return = std::mem::take(&mut self.after_return);
@@ -57,6 +56,17 @@ impl Decoder {
             }
         }
         Ok(())
+    }
+
+    /// The event that the stream's end left without its blank line. The standard drops it; some
+    /// servers send their last one so.
+    pub(crate) fn rest(mut self) -> Result<Option<Event>, TooLong> {
+        let mut events = Vec::new();
+        if !self.line.is_empty() {
+            self.end_line(&mut events)?;
+        }
+        self.dispatch(&mut events);
+        Ok(events.pop())
     }
 
     fn end_line(&mut self, events: &mut Vec<Event>) -> Result<(), TooLong> {
@@ -148,6 +158,23 @@ mod tests {
             let got = decode([stream.as_bytes()]);
             let got: Vec<_> = got.iter().map(|(k, d)| (k.as_str(), d.as_str())).collect();
             assert_eq!(got, *expected, "{stream:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_end_left_open_can_be_had() {
+        for (stream, expected) in [
+            ("data: a\n\ndata: [DONE]", Some("[DONE]")),
+            ("data: a\n\ndata: b\n", Some("b")),
+            ("data: a\ndata: b", Some("a\nb")),
+            ("data: a\n\n", None),
+            ("data: a\n\n: ping", None),
+            ("", None),
+        ] {
+            let mut decoder = Decoder::new(100);
+            decoder.push(stream.as_bytes(), &mut Vec::new()).unwrap();
+            let rest = decoder.rest().unwrap().map(|event| event.data);
+            assert_eq!(rest.as_deref(), expected, "{stream:?}");
         }
     }
 

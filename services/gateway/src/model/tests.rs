@@ -352,6 +352,30 @@ async fn a_cut_stream_fails_and_is_not_asked_again() {
     }
 }
 
+/// As inference-server (npm) ends its streams: no reason, and the last line without a line feed.
+#[tokio::test]
+async fn a_last_event_without_its_blank_line_counts_if_it_is_whole() {
+    let said = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n";
+    let reason = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}";
+    for (last, expected) in [
+        ("data: [DONE]", Some("stop")),
+        (reason, Some("length")),
+        (&reason[..reason.len() - 1], None),
+        ("data: [ERROR]", None),
+        ("", None),
+    ] {
+        let stage = stage(vec![Play::Pieces(vec![said.into(), last.into()])]).await;
+        let deltas = stage.ask().await;
+        match expected {
+            Some(reason) => assert_eq!(deltas, [text("hi"), end(reason)], "{last}"),
+            None => assert!(
+                matches!(deltas.last(), Some(Delta::Failed { message, .. }) if message.contains("cut off")),
+                "{last}: {deltas:?}"
+            ),
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_answer_in_one_piece_is_taken_and_nonsense_is_not() {
     let whole =

@@ -284,7 +284,12 @@ impl Inner {
             let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) if !streamed => return answer.whole(&whole, to).await,
-                Ok(None) => return answer.finish(to).await,
+                Ok(None) => {
+                    if let Some(event) = decoder.rest().map_err(|_| Failure::too_long())? {
+                        answer.event(&event, to).await?;
+                    }
+                    return answer.finish(to).await;
+                }
                 Err(failure) if bytes == 0 => return Err(failure.before_first_event()),
                 Err(failure) => return Err(failure),
             };
