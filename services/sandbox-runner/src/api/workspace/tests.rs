@@ -467,6 +467,45 @@ fn a_workspace_that_is_not_there_does_not_open() {
     ));
 }
 
+/// As under `kazma up` as root, where the workspace's group is the sandboxes' and not the runner's.
+#[test]
+fn a_new_folder_hands_the_workspaces_group_on_though_the_runner_is_not_in_it() {
+    use rustix::{
+        fs::{Gid, Uid},
+        thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
+    };
+
+    // An ordinary user has no group to give away, so nothing can go wrong there.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (runner, group) = (Uid::from_raw(61102), Gid::from_raw(65534));
+    let mut ground = Ground::new();
+    rustix::fs::chown(ground.at(""), Some(runner), Some(group)).unwrap();
+    fs::set_permissions(ground.at(""), fs::Permissions::from_mode(0o2750)).unwrap();
+    ground.workspace = Workspace::open(ground.workspace.at(), Bounds::default()).unwrap();
+    // Linux keeps these for each thread.
+    let written = std::thread::scope(|scope| {
+        let as_runner = scope.spawn(|| {
+            let own = Gid::from_raw(61102);
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(own, own, own).unwrap();
+            set_thread_res_uid(runner, runner, runner).unwrap();
+            ground.write("deep/er/new.txt", "new")
+        });
+        as_runner.join().unwrap()
+    });
+    assert_eq!(written, Ok(()));
+    for (name, mode) in [
+        ("deep", 0o2750),
+        ("deep/er", 0o2750),
+        ("deep/er/new.txt", 0o640),
+    ] {
+        let meta = fs::metadata(ground.at(name)).unwrap();
+        assert_eq!((meta.gid(), meta.mode() & 0o7777), (65534, mode), "{name}");
+    }
+}
+
 #[test]
 fn two_names_for_one_file_mean_one_path() {
     let ground = Ground::new();

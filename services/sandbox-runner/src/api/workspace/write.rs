@@ -200,11 +200,18 @@ impl PlannedWrite {
         for name in std::mem::take(&mut self.missing) {
             match rustix::fs::mkdirat(&self.folder, name.as_str(), Mode::from(NEW_FOLDER)) {
                 Ok(()) => {
-                    let inherited = rustix::fs::fstat(&self.folder)?.st_mode & SET_GROUP;
                     rustix::fs::fsync(&self.folder)?;
                     self.folder = open_folder(&self.folder, &name)?;
-                    // The mode above is cut by this process's mask; this one is not.
-                    rustix::fs::fchmod(&self.folder, Mode::from(NEW_FOLDER | inherited))?;
+                    // The mode above is cut by this process's mask; this one is not. It is set only where
+                    // that has happened: who is not in the folder's group takes the bit that hands it on
+                    // away by setting any mode (chmod(2)), and could then give no file to the group.
+                    let made = rustix::fs::fstat(&self.folder)?.st_mode;
+                    if made & 0o777 != NEW_FOLDER {
+                        rustix::fs::fchmod(
+                            &self.folder,
+                            Mode::from(NEW_FOLDER | made & SET_GROUP),
+                        )?;
+                    }
                 }
                 // Somebody made it meanwhile; it is looked at like any other.
                 Err(Errno::EXIST) => self.folder = open_folder(&self.folder, &name)?,
