@@ -81,7 +81,10 @@ impl Call {
             .iter()
             .any(|earlier| repeats(earlier, vote.by, vote.decision))
         {
-            return Ok(Applied::Unchanged);
+            // Those who were waited for may be gone by now: then their silence is waited for no more.
+            if vote.decision == Decision::Approve || !all_voted(votes, electorate) {
+                return Ok(Applied::Unchanged);
+            }
         }
         // One vote a person: who changes their mind replaces what they said.
         let mut votes: Vec<Vote> = votes.iter().filter(|v| v.by != vote.by).cloned().collect();
@@ -94,12 +97,10 @@ impl Call {
                 },
                 use_before: after(moment.now, limits::APPROVAL_LIFE),
             },
-            Decision::Deny if votes.len() >= usize::try_from(electorate).unwrap_or(usize::MAX) => {
-                State::Denied {
-                    by: Denial::People { votes },
-                    at: moment.now,
-                }
-            }
+            Decision::Deny if all_voted(&votes, electorate) => State::Denied {
+                by: Denial::People { votes },
+                at: moment.now,
+            },
             Decision::Deny => State::Pending {
                 expires_at: *expires_at,
                 card: *card,
@@ -295,6 +296,10 @@ impl Call {
             Err(Refusal::NotTheExecutor)
         }
     }
+}
+
+fn all_voted(votes: &[Vote], electorate: u32) -> bool {
+    votes.len() >= usize::try_from(electorate).unwrap_or(usize::MAX)
 }
 
 fn not_now(state: &State) -> Refusal {

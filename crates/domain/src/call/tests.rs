@@ -292,6 +292,22 @@ fn with_several_voters_one_approves_and_all_must_deny() {
 }
 
 #[test]
+fn who_is_left_alone_with_their_denial_can_settle_it() {
+    let mut first = ballot(1, Decision::Deny);
+    if let Event::Vote { electorate, .. } = &mut first {
+        *electorate = 2;
+    }
+    let waiting = changed(call(pending()).apply(&first, now(10)));
+    assert_eq!(waiting.state.name(), "pending");
+    // The other one is removed: nobody else is waited for.
+    let denied = changed(waiting.apply(&ballot(1, Decision::Deny), now(20)));
+    assert!(matches!(
+        denied.state,
+        State::Denied { by: Denial::People { ref votes }, .. } if votes.len() == 1
+    ));
+}
+
+#[test]
 fn another_card_voids_the_votes_on_the_old_one() {
     let mut deny = ballot(1, Decision::Deny);
     if let Event::Vote { electorate, .. } = &mut deny {
