@@ -263,7 +263,11 @@ impl People {
                         )
                         .await?;
                     }
-                    store::forget_failures(tx, &peer).await?;
+                    // A link proves nothing about guesses at the secret: whoever may make links for
+                    // themselves would guess for ever.
+                    if is_secret {
+                        store::forget_failures(tx, &peer).await?;
+                    }
                     store::sweep(tx, now).await?;
                     let session = Session {
                         id,

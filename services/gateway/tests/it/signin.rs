@@ -221,6 +221,27 @@ async fn ten_failures_of_a_peer_hold_it_back_and_a_restart_does_not_help() {
 }
 
 #[tokio::test]
+async fn a_link_of_ones_own_buys_no_more_guesses() {
+    let house = House::open().await;
+    let lea = house.person("Lea", Role::Viewer).await;
+    let made = house
+        .post("/api/auth/tokens", &lea, json!({"name": "script"}))
+        .await;
+    let script = Show::Bearer(made.json()["secret"].as_str().unwrap().to_owned());
+    let mut statuses = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..9 {
+            statuses.push(house.enter("a guess").await.status.as_u16());
+        }
+        let link = house.post("/api/auth/links", &script, json!({})).await;
+        assert_eq!(link.status, 201);
+        let url = link.json()["login_url"].as_str().unwrap().to_owned();
+        house.enter(url.split("token=").nth(1).unwrap()).await;
+    }
+    assert_eq!(statuses, [[401; 10].as_slice(), &[429; 8]].concat());
+}
+
+#[tokio::test]
 async fn two_hundred_failures_of_all_hold_everybody_back() {
     let house = House::open().await;
     for n in 0..200 {
