@@ -32,8 +32,11 @@ use crate::{
 
 /// Bytes of a tool's name, and of the name of a rule.
 const NAME_MAX: usize = 128;
-/// Entries of the ledger that are searched for where an argument came from, newest first.
-const HEARD: u32 = 500;
+/// Entries of the ledger that are searched for where an argument came from, newest first; entries that
+/// hold it which are looked at; and arguments that are looked up. What is not found is nobody's.
+const AMONG: u32 = 500;
+const HOLDING: u32 = 32;
+const TEXTS: usize = 16;
 
 /// What is to become of a call, as far as it alone tells.
 enum Fate {
@@ -179,14 +182,32 @@ impl Registry {
 
     /// Where each argument stands in the thread.
     async fn origins(&self, thread: ThreadId, arguments: &Value) -> Result<Vec<Origin>, Error> {
+        let texts: Vec<String> = arguments
+            .as_object()
+            .into_iter()
+            .flat_map(|members| members.values())
+            .filter_map(Value::as_str)
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+            .take(TEXTS)
+            .collect();
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
         let entries = self
             .read(move |tx| {
-                Box::pin(async move { Ok(threads::newest_entries(tx, thread, HEARD).await?) })
+                Box::pin(async move {
+                    let mut entries = Vec::new();
+                    for text in texts {
+                        entries.extend(threads::holding(tx, thread, &text, AMONG, HOLDING).await?);
+                    }
+                    entries.sort_by_key(|entry| entry.seq);
+                    Ok(entries)
+                })
             })
             .await?;
         let heard: Vec<Heard<'_>> = entries
             .iter()
-            .rev()
             .filter_map(|entry| match &entry.kind {
                 EntryKind::Message { text, .. } => Some(Heard::Person(text)),
                 EntryKind::Result { tool, output, .. } => Some(Heard::Tool {

@@ -267,6 +267,37 @@ pub async fn newest_entries(
     .collect()
 }
 
+/// At most `limit` messages and results that hold `text`, among the last `among` entries of a thread:
+/// messages first, then the newest.
+pub async fn holding(
+    tx: &mut Tx,
+    thread: ThreadId,
+    text: &str,
+    among: u32,
+    limit: u32,
+) -> Result<Vec<Entry>, StoreError> {
+    // As it stands in the stored JSON, without the quotes around it.
+    let quoted = json("entries", thread, &text)?;
+    let escaped = quoted
+        .get(1..quoted.len().saturating_sub(1))
+        .unwrap_or_default();
+    sqlx::query(
+        "SELECT id, seq, turn, at, body FROM
+            (SELECT * FROM entries WHERE thread = $1 ORDER BY seq DESC LIMIT $2)
+         WHERE kind IN ('message', 'result') AND instr(body, $3) > 0
+         ORDER BY kind = 'message' DESC, seq DESC LIMIT $4",
+    )
+    .bind(thread.uuid())
+    .bind(i64::from(among))
+    .bind(escaped.to_owned())
+    .bind(i64::from(limit))
+    .fetch_all(tx.settled().await?)
+    .await?
+    .iter()
+    .map(entry)
+    .collect()
+}
+
 /// The agent's last words of a turn, if it has spoken.
 pub async fn reply(tx: &mut Tx, turn: TurnId) -> Result<Option<Entry>, StoreError> {
     let row = sqlx::query(

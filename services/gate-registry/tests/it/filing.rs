@@ -310,6 +310,27 @@ async fn the_card_says_where_each_argument_came_from() {
 }
 
 #[tokio::test]
+async fn words_with_quotes_and_line_ends_are_found_where_they_stand() {
+    let house = House::new().await;
+    let thread = house.thread().await;
+    let code = "if \"a\" in \"cat\":\n\tprint('\u{645}\\n')\"\"";
+    let turn = house.say(thread, &format!("please run {code}")).await;
+    let filed = house.python((thread, turn), 0, code).await;
+    let gate = house.registry.gate(filed.call.gate.unwrap()).await.unwrap();
+    assert_eq!(gate.card.provenance[0].source, Source::Person);
+    let other = house.python((thread, turn), 1, "if \"a\" in \"cat").await;
+    let gate = house.registry.gate(other.call.gate.unwrap()).await.unwrap();
+    assert_eq!(gate.card.provenance[0].source, Source::Person);
+    let changed = house.python((thread, turn), 2, "if 'a' in \"cat\"").await;
+    let gate = house
+        .registry
+        .gate(changed.call.gate.unwrap())
+        .await
+        .unwrap();
+    assert_eq!(gate.card.provenance[0].source, Source::Nobody);
+}
+
+#[tokio::test]
 async fn sixty_four_filings_at_once_are_all_durable_and_a_bad_one_falls_alone() {
     let house = House::new().await;
     let mut places = Vec::new();
