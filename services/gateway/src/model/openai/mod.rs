@@ -173,7 +173,7 @@ impl Inner {
             Err(_) => Failure::slow("The model did not finish within the time limit.").into_delta(),
         };
         if let Delta::Failed { message, retryable } = &last {
-            tracing::warn!(message, retryable, "the model failed");
+            tracing::warn!(why = message, retryable, "the model failed");
         }
         // Nobody listens any more: then nobody needs the last word.
         let _ = to.send(last).await;
