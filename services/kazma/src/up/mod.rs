@@ -20,6 +20,8 @@ pub(crate) fn run(options: Box<cli::Up>) -> Result<ExitCode, BoxError> {
     let filter = settings.log.clone().unwrap_or_else(|| "warn".to_owned());
     kazma_runtime::logging("supervisor", Some(&filter));
     kazma_mesh::install_crypto_provider();
+    // Modes are set where they matter; a caller's stricter mask would take away what they give.
+    rustix::process::umask(rustix::fs::Mode::from_bits_retain(0o022));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -325,7 +325,10 @@ impl House {
             login_url: login_url.to_owned(),
             api_token: self.api_token.clone(),
             ready_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            sandbox: sandbox.tier.clone(),
+            sandbox: match sandbox.trouble {
+                None => sandbox.tier.clone(),
+                Some(_) => "none".to_owned(),
+            },
             services: lines(&self.pids.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         announce::print(
