@@ -100,7 +100,7 @@ fn traps(ground: &Ground) -> Vec<(&'static str, &'static str)> {
     let secret = ground.dir.path().join("secret");
     symlink(&secret, ground.at("link")).unwrap();
     symlink("link", ground.at("link-to-link")).unwrap();
-    symlink("/proc/self/root/etc/passwd", ground.at("magic")).unwrap();
+    symlink("/proc/self/exe", ground.at("magic")).unwrap();
     symlink("nowhere", ground.at("dangling")).unwrap();
     symlink(ground.dir.path(), ground.at("out")).unwrap();
     fs::create_dir(ground.at("folder")).unwrap();
