@@ -25,8 +25,59 @@ pub(crate) enum Command {
         /// Which
         service: Service,
     },
+    /// The judges, alone: they need no running stack and no data folder
+    Policy {
+        #[command(subcommand)]
+        command: Policy,
+    },
     #[command(flatten)]
     Operator(Operator),
+}
+
+/// `kazma policy`: each judge reads JSON Lines and answers one line for each.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Policy {
+    /// Judge argument lists as `shell_exec` does
+    Argv(PolicyArgv),
+}
+
+/// That rows come on standard input.
+#[derive(Debug, Args)]
+pub(crate) struct Batch {
+    /// Read JSON Lines on standard input, answer one line for each
+    #[arg(long, required = true)]
+    pub(crate) batch: bool,
+}
+
+/// The flags of `kazma policy argv`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgv {
+    #[command(flatten)]
+    pub(crate) batch: Batch,
+    /// The workspace that paths must stay beneath [default: the current folder]
+    #[arg(long, env = "KAZMA_WORKSPACE", value_name = "DIR")]
+    pub(crate) workspace: Option<Utf8PathBuf>,
+    /// Which programs are there
+    #[arg(long, value_enum, default_value_t = Profile::Default)]
+    pub(crate) profile: Profile,
+    /// Whether the archive programs are off in production
+    #[arg(long, env = "KAZMA_SHELL_STRICT", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    pub(crate) strict: Option<bool>,
+    /// Whether mkdir, cp, mv and touch are there
+    #[arg(long, env = "KAZMA_SHELL_ALLOW_MUTATE", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    pub(crate) allow_mutate: Option<bool>,
+    /// Whether tar, gzip, zip and their like are there
+    #[arg(long, env = "KAZMA_SHELL_ALLOW_ARCHIVE", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    pub(crate) allow_archive: Option<bool>,
+}
+
+/// A posture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// One person's own machine.
+    Default,
+    /// The strict posture of `KAZMA_PRODUCTION`.
+    Production,
 }
 
 /// The flags of `kazma up`.

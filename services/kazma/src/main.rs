@@ -3,6 +3,7 @@
 mod boot;
 mod cli;
 mod operator;
+mod policy;
 mod service;
 mod up;
 
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         cli::Command::Service { service } => service::run(service),
         cli::Command::Up(options) => up::run(options),
+        cli::Command::Policy { command } => policy::run(command),
         cli::Command::Operator(command) => operator::run(command),
     };
     match result {

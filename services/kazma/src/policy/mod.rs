@@ -1,0 +1,17 @@
+//! `kazma policy`: the judges on their own, for tests, evaluations and curious operators.
+
+mod argv;
+mod batch;
+
+use std::process::ExitCode;
+
+use kazma_runtime::BoxError;
+
+use crate::cli::Policy;
+
+/// Runs one judge over standard input.
+pub(crate) fn run(command: Policy) -> Result<ExitCode, BoxError> {
+    match command {
+        Policy::Argv(options) => argv::run(&options),
+    }
+}
