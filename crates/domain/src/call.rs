@@ -26,6 +26,9 @@ mod apply;
 #[cfg(test)]
 mod tests;
 
+/// The version of a call as it is filed.
+pub const FIRST_VERSION: u64 = 1;
+
 /// One proposed call of one tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
@@ -225,6 +228,15 @@ pub enum Event {
         /// How it ended.
         outcome: Outcome,
     },
+    /// The executor found that what would run is no longer what it planned, and made another plan, for
+    /// which the rules were asked again. Only what a rule allowed, and only once: what a person
+    /// approved is refused as changed.
+    Replan {
+        /// Who says so.
+        executor: Service,
+        /// The digest of the new plan.
+        plan: Digest,
+    },
     /// The executor found that what would run is no longer what was approved.
     Withdraw {
         /// Who says so.
@@ -283,6 +295,9 @@ pub enum Refusal {
     /// The permit was signed for another plan.
     #[error("the permit was signed for another plan")]
     OtherPlan,
+    /// A person approved exactly its plan, or it was planned again before.
+    #[error("only what a rule allowed is planned again, and once")]
+    NotAgain,
     /// The permit has expired.
     #[error("the permit has expired")]
     PermitExpired,

@@ -27,4 +27,4 @@ pub use id::{
 pub use person::{Actor, Decision, Role, Surface, Vote};
 pub use plan::{Action, Plan};
 pub use service::Service;
-pub use turn::TurnState;
+pub use turn::{TurnState, Wait};

@@ -2,7 +2,61 @@
 
 use std::{fmt, str::FromStr};
 
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+/// How whoever spoke waits for the turn, and with it how long its questions may wait for an answer.
+/// Source: architecture, section 2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Nobody waits in line: a question waits as long as the operator set.
+    #[default]
+    Parked,
+    /// A caller waits in line: a question that nobody answers within [`limits::BLOCKING_WAIT`]
+    /// expires, so that the caller gets an end.
+    Blocking,
+}
+
+impl Wait {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Parked, Self::Blocking];
+
+    /// The word in storage and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parked => "parked",
+            Self::Blocking => "blocking",
+        }
+    }
+
+    /// How long a question waits, where a parked one waits for `parked`. A blocking one never waits
+    /// longer than that.
+    pub fn span(self, parked: SignedDuration) -> SignedDuration {
+        match self {
+            Self::Parked => parked,
+            Self::Blocking => parked.min(limits::BLOCKING_WAIT),
+        }
+    }
+}
+
+/// The text names no way to wait.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a way to wait: parked or blocking")]
+pub struct UnknownWait;
+
+impl FromStr for Wait {
+    type Err = UnknownWait;
+
+    fn from_str(name: &str) -> Result<Self, UnknownWait> {
+        Self::ALL
+            .into_iter()
+            .find(|wait| wait.name() == name)
+            .ok_or(UnknownWait)
+    }
+}
 
 /// Where a turn stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -134,6 +134,17 @@ pub struct Output {
     pub note: String,
 }
 
+/// `POST /v1/calls/{id}/replan`: what would run is another than the plan of a call that a rule allowed.
+/// The rules are asked about the new plan, and where they allow it the answer is a permit for it
+/// ([`SignedPermit`]). Once for each call; the same plan again gets another permit. Whatever a person
+/// approved, or the rules do not allow by themselves, is refused (409) and is to be withdrawn.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplanRequest {
+    /// What would be done now.
+    pub plan: Box<Plan>,
+}
+
 /// `POST /v1/calls/{id}/withdraw`: what would run is no longer what was approved.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

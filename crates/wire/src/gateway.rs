@@ -2,7 +2,7 @@
 //! is empty (204).
 
 use jiff::Timestamp;
-use kazma_domain::{Actor, Decision, Digest, Surface, ThreadId, TurnId};
+use kazma_domain::{Actor, Decision, Digest, Surface, ThreadId, TurnId, Wait};
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/threads`.
@@ -32,6 +32,9 @@ pub struct NewMessage {
     pub text: String,
     /// The same key in the same thread gets the same answer; with another text it is refused (409).
     pub idempotency_key: Option<String>,
+    /// How the sender waits for the end of the turn.
+    #[serde(default)]
+    pub wait: Wait,
 }
 
 /// The answer to [`NewMessage`].

@@ -118,6 +118,7 @@ async fn caller(registry: Arc<Registry>, rounds: usize) -> Result<Vec<Duration>,
                 surface: Surface::Api,
                 text: "go on".to_owned(),
                 idempotency_key: None,
+                wait: kazma_domain::Wait::default(),
             };
             turn = Some(registry.new_message(thread, request).await?.turn);
         }

@@ -236,6 +236,7 @@ fn refused(refusal: &Refusal) -> Problem {
         Refusal::PermitExpired => (403, "permit-expired", "The permit has expired"),
         Refusal::Redeemed => (409, "permit-redeemed", "The permit was already redeemed"),
         Refusal::SettledOtherwise => (409, "settled-otherwise", "The call was settled otherwise"),
+        Refusal::NotAgain => (409, "not-again", "The call is not planned again"),
         Refusal::TooLate => (409, "too-late", "The time has passed"),
         Refusal::Decided { .. }
         | Refusal::NotNow { .. }

@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use kazma_domain::{
     Call, Denial, Digest, Event, GateId, Grounds, Plan, Service, State, ThreadId, TurnId,
+    call::FIRST_VERSION,
     canonical_json,
     card::{Card, Origin},
     clock::after,
@@ -85,16 +86,12 @@ impl Registry {
         };
         if let Some(plan) = &plan {
             if plan.tool != request.tool {
-                return Err(Error::invalid(
-                    "proposal.plan.tool",
-                    "not the tool of the call",
-                ));
+                let what = "not the tool of the call";
+                return Err(Error::invalid("proposal.plan.tool", what));
             }
             if plan.arguments != request.arguments {
-                return Err(Error::invalid(
-                    "proposal.plan.arguments",
-                    "not the arguments of the call",
-                ));
+                let what = "not the arguments of the call";
+                return Err(Error::invalid("proposal.plan.arguments", what));
             }
         }
         let plan_digest = match &plan {
@@ -273,7 +270,7 @@ fn planless(tool: &str, arguments: &Value) -> Result<Digest, Error> {
     )?)
 }
 
-async fn keep(tx: &mut Tx, step: &mut Step, filing: Filing) -> Result<CallRow, Error> {
+async fn keep(tx: &mut Tx, step: &mut Step, mut filing: Filing) -> Result<CallRow, Error> {
     let turn = threads::turn(tx, filing.turn)
         .await?
         .ok_or(Error::NotFound("turn"))?;
@@ -302,6 +299,7 @@ async fn keep(tx: &mut Tx, step: &mut Step, filing: Filing) -> Result<CallRow, E
     if !turn.state.is_live() {
         return Err(Error::TurnClosed { state: turn.state });
     }
+    filing.wait = turn.wait.span(filing.wait);
     let row = decided(tx, step, &filing, &alike).await?;
     let kind = match row.call.state {
         State::Pending { .. } => "call.asked",
@@ -428,15 +426,7 @@ async fn ask(
         card: gate.digest,
         votes: Vec::new(),
     };
-    let row = write(tx, step, filing, Some(id), state).await?;
-    step.event(
-        tx,
-        gate.thread,
-        Some(gate.turn),
-        &What::GatePending { gate: id },
-    )
-    .await?;
-    Ok(row)
+    asked(tx, step, filing, &gate, state).await
 }
 
 /// Joins the question that an equal call waits for. Its card counts one more, so it is another card.
@@ -471,14 +461,20 @@ async fn join(
         card: gate.digest,
         votes: Vec::new(),
     };
-    let row = write(tx, step, filing, Some(id), state).await?;
-    step.event(
-        tx,
-        gate.thread,
-        Some(gate.turn),
-        &What::GatePending { gate: id },
-    )
-    .await?;
+    asked(tx, step, filing, &gate, state).await
+}
+
+/// Writes a call that waits for the answer to `gate`, and says that there is a card.
+async fn asked(
+    tx: &mut Tx,
+    step: &mut Step,
+    filing: &Filing,
+    gate: &GateRow,
+    state: State,
+) -> Result<CallRow, Error> {
+    let row = write(tx, step, filing, Some(gate.id), state).await?;
+    let what = What::GatePending { gate: gate.id };
+    step.event(tx, gate.thread, Some(gate.turn), &what).await?;
     Ok(row)
 }
 
@@ -503,7 +499,7 @@ async fn write(
         principal: filing.principal,
         executor: filing.executor,
         plan: filing.plan_digest,
-        version: 1,
+        version: FIRST_VERSION,
         state,
     };
     let changed = step.call_event(tx, &call, &filing.tool).await?;

@@ -18,7 +18,7 @@ use kazma_wire::{
     agent::{Entry, FinishRequest, LiveTurn, ProgressRequest, TurnCall, UnroutableRequest},
     executor::{
         Claim, FileRequest, Filed, LoseRequest, OutputRequest, RedeemRequest, Redeemed,
-        ReportRequest, SettleRequest, WithdrawRequest, Work,
+        ReplanRequest, ReportRequest, SettleRequest, WithdrawRequest, Work,
     },
     gateway::{
         AbortRequest, Decided, DecisionRequest, GateQuery, NewMessage, NewThread, ThreadCreated,
@@ -85,6 +85,7 @@ pub fn router(registry: Arc<Registry>) -> Router {
         .route("/v1/claims", get(claims))
         .route("/v1/claims/report", post(report))
         .route("/v1/calls/{id}/permit", post(collect))
+        .route("/v1/calls/{id}/replan", post(replan))
         .route("/v1/calls/{id}/withdraw", post(withdraw))
         .route("/v1/calls/{id}/lose", post(lose))
         .route("/v1/permits/redeem", post(redeem))
@@ -247,6 +248,15 @@ async fn settle(
     Json(body): Json<SettleRequest>,
 ) -> Done {
     done(app.settle(caller.service, call, body).await)
+}
+
+async fn replan(
+    caller: Caller<Executors>,
+    State(app): App,
+    Path(call): Path<CallId>,
+    Json(body): Json<ReplanRequest>,
+) -> Answer<SignedPermit> {
+    answer(app.replan(caller.service, call, body).await)
 }
 
 async fn withdraw(

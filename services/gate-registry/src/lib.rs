@@ -11,6 +11,7 @@ mod joining;
 mod people;
 mod permits;
 mod registry;
+mod replanning;
 mod running;
 mod serve;
 mod step;

@@ -181,7 +181,7 @@ async fn message(
     let changed = step
         .event(tx, thread, Some(turn), &What::Turn { state })
         .await?;
-    threads::open_turn(tx, turn, thread, now, changed);
+    threads::open_turn(tx, turn, thread, request.wait, now, changed);
     let kind = EntryKind::Message {
         text: request.text,
         by: request.actor.name.clone(),

@@ -37,6 +37,8 @@ pub(crate) struct Peers {
 pub(crate) enum Role {
     GateRegistry {
         invitations: Vec<Invitation>,
+        /// Seconds that a card waits for an answer.
+        approval_timeout: u32,
     },
     RunnerBroker {
         workspace: Utf8PathBuf,

@@ -105,6 +105,15 @@ pub(crate) struct Up {
     /// The folder that tools may see (default: `workspace` in the data folder)
     #[arg(long, env = "KAZMA_WORKSPACE", value_name = "DIR")]
     pub(crate) workspace: Option<Utf8PathBuf>,
+    /// How long a card waits for an answer, in seconds: 60 to 2592000 (30 days)
+    #[arg(
+        long,
+        env = "KAZMA_APPROVAL_TIMEOUT_SECONDS",
+        default_value_t = 86_400,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(60..=2_592_000)
+    )]
+    pub(crate) approval_timeout: u32,
     /// The shared operator secret; any other address than loopback needs it
     #[arg(long, env = "KAZMA_SECRET", hide_env_values = true, hide = true)]
     pub(crate) secret: Option<SecretString>,

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client, Enrolment, Identity, JoinToken, MeshError};
@@ -60,9 +61,10 @@ async fn live(service: Service, boot: Boot, sockets: &mut ListenFd) -> Result<En
         life: life.clone(),
     };
     let ready = match boot.role {
-        Role::GateRegistry { invitations } => {
-            registry(&house, tcp(sockets, 0)?, invitations).await?
-        }
+        Role::GateRegistry {
+            invitations,
+            approval_timeout,
+        } => registry(&house, tcp(sockets, 0)?, invitations, approval_timeout).await?,
         Role::RunnerBroker {
             workspace,
             allowed_uid,
@@ -183,6 +185,7 @@ async fn registry(
     house: &House,
     listener: TcpListener,
     invitations: Vec<boot::Invitation>,
+    approval_timeout: u32,
 ) -> Result<Ready, BoxError> {
     let ca = Arc::new(Ca::load_or_create(
         &house.folder.join("ca"),
@@ -206,7 +209,7 @@ async fn registry(
                 expires_at: Some(invitation.expires_at),
             })
             .collect(),
-        wait: kazma_gate_registry::WAIT,
+        wait: SignedDuration::from_secs(i64::from(approval_timeout)),
     };
     let at = listener.local_addr()?;
     let deps = kazma_gate_registry::Deps {

@@ -1,8 +1,8 @@
 //! The transition function.
 
 use super::{
-    Applied, Call, Decision, Denial, Event, Grounds, Moment, Outcome, Refusal, Role, Service,
-    State, Vote, after, limits, repeats,
+    Applied, Call, Decision, Denial, Event, FIRST_VERSION, Grounds, Moment, Outcome, Refusal, Role,
+    Service, State, Vote, after, limits, repeats,
 };
 use crate::canonical::Digest;
 
@@ -24,6 +24,7 @@ impl Call {
             Event::Redeem { .. } => self.redeem(event, moment),
             Event::Report { executor } => self.report(*executor, moment),
             Event::Settle { executor, outcome } => self.settle(*executor, outcome, moment),
+            Event::Replan { executor, plan } => self.replan(*executor, *plan, moment),
             Event::Withdraw { executor, reason } => self.withdraw(*executor, reason, moment),
             Event::Lose { executor, what } => self.lose(*executor, what, moment),
             Event::Cancel => self.cancel(moment),
@@ -206,6 +207,32 @@ impl Call {
             State::Settled { outcome: known, .. } if known == outcome => Ok(Applied::Unchanged),
             State::Settled { .. } => Err(Refusal::SettledOtherwise),
             state => Err(not_now(state)),
+        }
+    }
+
+    fn replan(&self, executor: Service, plan: Digest, moment: Moment) -> Result<Applied, Refusal> {
+        self.only(executor)?;
+        let State::Approved {
+            grounds,
+            use_before,
+        } = &self.state
+        else {
+            return Err(not_now(&self.state));
+        };
+        if moment.is_past(*use_before) {
+            return Err(Refusal::TooLate);
+        }
+        match grounds {
+            Grounds::Rule { .. } if self.plan == plan => Ok(Applied::Unchanged),
+            // An allowed call begins approved: its first version is one that nothing happened to.
+            Grounds::Rule { .. } if self.version == FIRST_VERSION => {
+                Ok(Applied::Changed(Box::new(Self {
+                    version: self.version + 1,
+                    plan,
+                    ..self.clone()
+                })))
+            }
+            Grounds::Rule { .. } | Grounds::Person { .. } => Err(Refusal::NotAgain),
         }
     }
 

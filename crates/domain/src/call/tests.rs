@@ -159,6 +159,13 @@ fn events() -> Vec<(&'static str, Event)> {
             },
         ),
         (
+            "replan",
+            Event::Replan {
+                executor: ME,
+                plan: digest(b"new plan"),
+            },
+        ),
+        (
             "withdraw",
             Event::Withdraw {
                 executor: ME,
@@ -193,16 +200,16 @@ fn word(result: &Result<Applied, Refusal>) -> String {
 #[test]
 fn the_table_of_every_state_and_event() {
     let table = [
-        // state, then: approve deny recard redeem report settle withdraw lose cancel supersede tick
-        "pending    | approved denied pending not_now! not_now! not_now! not_now! not_now! cancelled superseded same",
-        "approved   | decided! decided! not_now! claimed not_now! not_now! denied not_now! cancelled not_now! same",
-        "claimed    | decided! decided! not_now! same claimed settled not_now! orphaned not_now! not_now! same",
-        "settled    | decided! decided! not_now! redeemed! not_now! same not_now! not_now! not_now! not_now! same",
-        "denied     | decided! decided! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
-        "expired    | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
-        "cancelled  | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same not_now! same",
-        "superseded | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
-        "orphaned   | decided! decided! not_now! redeemed! not_now! not_now! not_now! same not_now! not_now! same",
+        // state, then: approve deny recard redeem report settle replan withdraw lose cancel supersede tick
+        "pending    | approved denied pending not_now! not_now! not_now! not_now! not_now! not_now! cancelled superseded same",
+        "approved   | decided! decided! not_now! claimed not_now! not_now! NotAgain! denied not_now! cancelled not_now! same",
+        "claimed    | decided! decided! not_now! same claimed settled not_now! not_now! orphaned not_now! not_now! same",
+        "settled    | decided! decided! not_now! redeemed! not_now! same not_now! not_now! not_now! not_now! not_now! same",
+        "denied     | decided! decided! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "expired    | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "cancelled  | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same not_now! same",
+        "superseded | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "orphaned   | decided! decided! not_now! redeemed! not_now! not_now! not_now! not_now! same not_now! not_now! same",
     ];
     for (state, line) in states().into_iter().zip(table) {
         let (name, cells) = line.split_once('|').unwrap();
@@ -322,6 +329,48 @@ fn another_card_voids_the_votes_on_the_old_one() {
     ));
     let old = next.apply(&ballot(1, Decision::Approve), now(12));
     assert_eq!(old, Err(Refusal::OtherCard));
+}
+
+#[test]
+fn only_what_a_rule_allowed_is_planned_again_and_once() {
+    let by_rule = Call {
+        version: FIRST_VERSION,
+        ..call(State::Approved {
+            grounds: Grounds::Rule {
+                rule: "tier-read".to_owned(),
+            },
+            use_before: at(1_000),
+        })
+    };
+    let again = |plan: &[u8]| Event::Replan {
+        executor: ME,
+        plan: digest(plan),
+    };
+    assert_eq!(by_rule.apply(&again(PLAN), now(10)), Ok(Applied::Unchanged));
+    let next = changed(by_rule.apply(&again(b"second"), now(10)));
+    assert_eq!(
+        (next.plan, &next.state),
+        (digest(b"second"), &by_rule.state)
+    );
+    assert_eq!(
+        next.apply(&again(b"second"), now(10)),
+        Ok(Applied::Unchanged)
+    );
+    assert_eq!(
+        next.apply(&again(b"third"), now(10)),
+        Err(Refusal::NotAgain)
+    );
+    assert_eq!(
+        by_rule.apply(&again(b"late"), now(1_000)),
+        Err(Refusal::TooLate)
+    );
+    // The permit for the first plan is worth nothing now.
+    assert_eq!(next.apply(&redeem(), now(10)), Err(Refusal::OtherPlan));
+    let by_person = call(states().remove(1));
+    assert_eq!(
+        by_person.apply(&again(b"x"), now(10)),
+        Err(Refusal::NotAgain)
+    );
 }
 
 #[test]
@@ -509,6 +558,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => any_card().prop_map(|card| Event::Recard { card }),
         1 => any_service().prop_map(|executor| Event::Report { executor }),
         2 => (any_service(), any::<bool>()).prop_map(|(executor, ok)| Event::Settle { executor, outcome: outcome(ok) }),
+        1 => (any_service(), any::<bool>()).prop_map(|(executor, same)| Event::Replan { executor, plan: digest(if same { PLAN } else { b"other" }) }),
         1 => any_service().prop_map(|executor| Event::Withdraw { executor, reason: "changed".to_owned() }),
         1 => any_service().prop_map(|executor| Event::Lose { executor, what: "gone".to_owned() }),
         1 => Just(Event::Cancel),
@@ -537,8 +587,12 @@ proptest! {
     ) {
         let allowed_by_rule = matches!(first, State::Approved { .. });
         let mut call = call(first);
+        if allowed_by_rule {
+            call.version = FIRST_VERSION;
+        }
         let mut clock = 0;
         let mut claims = 0;
+        let mut plans = 0;
         let mut approved_by_a_vote = false;
         for (event, seconds) in steps {
             clock += seconds;
@@ -554,12 +608,21 @@ proptest! {
             prop_assert!(!before.state.is_final(), "{} + {event:?}", before.state.name());
             // The version only grows, and the call stays the call.
             prop_assert_eq!(next.version, before.version + 1);
-            let same = Call { version: before.version, state: before.state.clone(), ..next.clone() };
+            let mut same = Call { version: before.version, state: before.state.clone(), ..next.clone() };
+            // Another plan takes the place of one that a rule allowed, once, before anything ran.
+            if let Event::Replan { plan, .. } = &event {
+                plans += 1;
+                prop_assert!(allowed_by_rule && plans == 1);
+                prop_assert_eq!(&next.state, &before.state);
+                prop_assert_eq!(&next.plan, plan);
+                same.plan = before.plan;
+            }
             prop_assert_eq!(&same, &before);
             // Only its executor moves what runs.
             if let Event::Redeem { executor, .. }
             | Event::Report { executor }
             | Event::Settle { executor, .. }
+            | Event::Replan { executor, .. }
             | Event::Withdraw { executor, .. }
             | Event::Lose { executor, .. } = &event
             {
@@ -577,6 +640,9 @@ proptest! {
                     prop_assert!(moment.now < *expires_at);
                     prop_assert_eq!(grounds.vote(), Some(vote));
                     approved_by_a_vote = true;
+                }
+                (State::Approved { .. }, State::Approved { .. }) => {
+                    prop_assert!(matches!(event, Event::Replan { .. }), "{event:?} changed it");
                 }
                 (from, State::Approved { .. }) => {
                     return Err(TestCaseError::fail(format!("approved from {}", from.name())));

@@ -102,6 +102,24 @@ pub fn update(tx: &mut Tx, next: &Call, changed: i64) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// Writes the plan that took the place of a call's first one, with the next version of the call.
+/// `Stale` if the version before it is not there any more.
+pub fn replan(tx: &mut Tx, next: &Call, plan: &Plan, changed: i64) -> Result<(), StoreError> {
+    update(tx, next, changed)?;
+    tx.later(
+        Write::new("UPDATE calls SET plan = $1 WHERE id = $2")
+            .bind(&next.plan)
+            .bind(next.id),
+    );
+    tx.later(
+        Write::new("UPDATE plans SET body = $1 WHERE call = $2")
+            .bind(json("plans", next.id, plan)?)
+            .bind(next.id)
+            .seen("plans", next.id),
+    );
+    Ok(())
+}
+
 /// A call.
 pub async fn find(tx: &mut Tx, id: CallId) -> Result<Option<CallRow>, StoreError> {
     let row = sqlx::query(select!("WHERE c.id = $1"))

@@ -13,7 +13,7 @@ pub mod threads;
 use crate::Migration;
 
 /// The schema of the registry.
-pub static MIGRATIONS: [Migration; 2] = [
+pub static MIGRATIONS: [Migration; 3] = [
     Migration {
         version: 1,
         name: "begin",
@@ -23,5 +23,10 @@ pub static MIGRATIONS: [Migration; 2] = [
         version: 2,
         name: "live calls",
         sql: include_str!("../../migrations/sqlite/registry/0002_live_calls.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "turn wait",
+        sql: include_str!("../../migrations/sqlite/registry/0003_turn_wait.sql"),
     },
 ];

@@ -1,7 +1,7 @@
 //! Threads, their turns and their ledger.
 
 use jiff::Timestamp;
-use kazma_domain::{Digest, MessageId, PersonId, ThreadId, TurnId, TurnState};
+use kazma_domain::{Digest, MessageId, PersonId, ThreadId, TurnId, TurnState, Wait};
 use kazma_wire::{
     agent::{Entry, EntryKind, LiveTurn},
     gateway::ThreadSummary,
@@ -27,6 +27,8 @@ pub struct TurnRow {
     pub thread: ThreadId,
     /// Where it stands.
     pub state: TurnState,
+    /// How whoever spoke waits for it.
+    pub wait: Wait,
 }
 
 /// Begins a thread.
@@ -104,16 +106,24 @@ pub async fn summaries(tx: &mut Tx, limit: u32) -> Result<Vec<ThreadSummary>, St
 }
 
 /// Opens a turn. Its message is written next, by [`append`] and [`set_message`].
-pub fn open_turn(tx: &mut Tx, id: TurnId, thread: ThreadId, at: Timestamp, changed: i64) {
+pub fn open_turn(
+    tx: &mut Tx,
+    id: TurnId,
+    thread: ThreadId,
+    wait: Wait,
+    at: Timestamp,
+    changed: i64,
+) {
     tx.later(
         Write::new(
-            "INSERT INTO turns (id, thread, state, opened_at, message, changed)
-             VALUES ($1, $2, 'open', $3, 0, $4)",
+            "INSERT INTO turns (id, thread, state, opened_at, message, changed, wait)
+             VALUES ($1, $2, 'open', $3, 0, $4, $5)",
         )
         .bind(id)
         .bind(thread)
         .bind(micros(at))
-        .bind(changed),
+        .bind(changed)
+        .bind(wait.name()),
     );
 }
 
@@ -130,7 +140,7 @@ pub fn set_message(tx: &mut Tx, turn: TurnId, message: MessageId) {
 
 /// A turn.
 pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError> {
-    let row = sqlx::query("SELECT thread, state FROM turns WHERE id = $1")
+    let row = sqlx::query("SELECT thread, state, wait FROM turns WHERE id = $1")
         .bind(id.uuid())
         .fetch_optional(tx.settled().await?)
         .await?;
@@ -140,6 +150,7 @@ pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError
             id,
             thread: row.id("thread")?,
             state: row.word("state")?,
+            wait: row.word("wait")?,
         })
     })
     .transpose()

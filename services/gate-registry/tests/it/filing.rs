@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use kazma_domain::{
-    Decision, Service, State,
+    Decision, Service, State, Wait,
     call::{Denial, Grounds},
     card::Source,
 };
@@ -114,6 +114,28 @@ async fn what_an_executor_offers_and_nobody_classified_is_asked() {
     house.clock.pass(24 * 3_600);
     house.registry.sweep().await.unwrap();
     assert_eq!(house.state(at, 0).await, "expired");
+}
+
+#[tokio::test]
+async fn a_question_that_somebody_waits_for_in_line_expires_after_sixty_seconds() {
+    let house = House::new().await;
+    let thread = house.thread().await;
+    let parked = (thread, house.say(thread, "one").await);
+    let blocking = (thread, house.say_and(Wait::Blocking, thread, "two").await);
+    house.python(parked, 0, "print(1)").await;
+    let asked = house.python(blocking, 0, "print(1)").await;
+    house.clock.pass(59);
+    house.registry.sweep().await.unwrap();
+    assert_eq!(house.state(blocking, 0).await, "pending");
+    // An equal call joins the question, and its deadline.
+    house.python(blocking, 1, "print(1)").await;
+    house.clock.pass(1);
+    house.registry.sweep().await.unwrap();
+    assert_eq!(house.state(blocking, 0).await, "expired");
+    assert_eq!(house.state(blocking, 1).await, "expired");
+    assert_eq!(house.state(parked, 0).await, "pending");
+    let late = house.decide(&asked, &ada(), Decision::Approve).await;
+    assert!(matches!(late, Err(Error::GateEnded { .. })), "{late:?}");
 }
 
 #[tokio::test]
@@ -372,6 +394,7 @@ async fn a_message_is_written_once_under_its_key() {
         surface: kazma_domain::Surface::Api,
         text: text.to_owned(),
         idempotency_key: Some("k".to_owned()),
+        wait: Wait::Blocking,
     };
     let first = house
         .registry

@@ -9,7 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::{SignedDuration, Timestamp};
 use kazma_domain::{
     Action, Actor, AttemptId, Clock, Decision, Digest, Entropy, Id, Outcome, PersonId, Plan, Role,
-    Service, Surface, ThreadId, TurnId,
+    Service, Surface, ThreadId, TurnId, Wait,
     id::Kind,
     permit::SignedPermit,
     plan::{Sandbox, Window},
@@ -138,11 +138,16 @@ impl House {
     }
 
     pub(crate) async fn say(&self, thread: ThreadId, text: &str) -> TurnId {
+        self.say_and(Wait::Parked, thread, text).await
+    }
+
+    pub(crate) async fn say_and(&self, wait: Wait, thread: ThreadId, text: &str) -> TurnId {
         let request = NewMessage {
             actor: ada(),
             surface: Surface::Web,
             text: text.to_owned(),
             idempotency_key: None,
+            wait,
         };
         self.registry
             .new_message(thread, request)

@@ -92,6 +92,11 @@ fn routes() -> Vec<(Method, &'static str, Vec<Service>)> {
         ),
         (
             Method::POST,
+            "/v1/calls/call_00000000000070008000000000000001/replan",
+            executors(),
+        ),
+        (
+            Method::POST,
             "/v1/calls/call_00000000000070008000000000000001/withdraw",
             executors(),
         ),

@@ -1,10 +1,12 @@
-use kazma_domain::{Refusal, Service, State, call::Denial, permit::PermitFault};
+use kazma_domain::{Action, Plan, Refusal, Service, State, call::Denial, permit::PermitFault};
 use kazma_gate_registry::Error;
 use kazma_wire::executor::{
-    Chunk, LoseRequest, OutputRequest, RedeemRequest, ReportRequest, WithdrawRequest,
+    Chunk, LoseRequest, OutputRequest, RedeemRequest, ReplanRequest, ReportRequest, WithdrawRequest,
 };
 
-use crate::house::{House, RUNNER, ending};
+use serde_json::json;
+
+use crate::house::{House, RUNNER, ending, plan};
 
 #[tokio::test]
 async fn a_permit_is_redeemed_once_and_its_attempt_may_ask_again() {
@@ -28,6 +30,98 @@ async fn a_permit_is_redeemed_once_and_its_attempt_may_ask_again() {
     assert!(matches!(replay, Err(Error::Refused(Refusal::Redeemed))));
     assert_eq!(house.records("call.claimed").await, 1);
     assert_eq!(house.records("permit.refused").await, 2);
+}
+
+#[tokio::test]
+async fn an_allowed_call_is_planned_again_once_and_the_first_plan_s_permit_is_void() {
+    let house = House::new().await;
+    let at = house.turn().await;
+    let read = house
+        .file(at, 0, "file_read", json!({"path": "a"}))
+        .await
+        .unwrap();
+    let first = read.permit.clone().unwrap();
+    let mut other = plan("file_read", json!({"path": "a"}));
+    if let Action::ReadFile { path, .. } = &mut other.action {
+        "b".clone_into(path);
+    }
+    let again = |plan: &Plan| {
+        let request = ReplanRequest {
+            plan: Box::new(plan.clone()),
+        };
+        house.registry.replan(RUNNER, read.call.id, request)
+    };
+    let second = again(&other).await.unwrap();
+    assert_eq!(second.claims.plan, other.digest().unwrap());
+    // The answer was lost: the same plan again gets another permit, not another plan.
+    again(&other).await.unwrap();
+    assert_eq!(house.records("call.replanned").await, 1);
+    let third = plan("file_read", json!({"path": "a"}));
+    let refused = again(&third).await;
+    assert!(
+        matches!(refused, Err(Error::Refused(Refusal::NotAgain))),
+        "{refused:?}"
+    );
+    let void = house.redeem(&first, house.id()).await;
+    assert!(
+        matches!(void, Err(Error::Refused(Refusal::OtherPlan))),
+        "{void:?}"
+    );
+    let work = house
+        .registry
+        .work(
+            RUNNER,
+            kazma_wire::poll::Poll {
+                after: 0,
+                wait_ms: 0,
+            },
+        )
+        .await
+        .unwrap();
+    assert_eq!(work.items[0].plan, other);
+    house.redeem(&second, house.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_person_approved_is_never_planned_again() {
+    let house = House::new().await;
+    let at = house.turn().await;
+    let filed = house.python(at, 0, "print(1)").await;
+    let mut other = plan("python_exec", json!({"code": "print(1)"}));
+    if let Action::RunPython { timeout_ms, .. } = &mut other.action {
+        *timeout_ms += 1;
+    }
+    let request = || ReplanRequest {
+        plan: Box::new(other.clone()),
+    };
+    let id = filed.call.id;
+    let asked = house.registry.replan(RUNNER, id, request()).await;
+    assert!(matches!(asked, Err(Error::Refused(_))), "{asked:?}");
+    house.approve(&filed).await;
+    let refused = house.registry.replan(RUNNER, id, request()).await;
+    assert!(
+        matches!(refused, Err(Error::Refused(Refusal::NotAgain))),
+        "{refused:?}"
+    );
+    let stranger = house.registry.replan(Service::Gateway, id, request()).await;
+    assert!(matches!(stranger, Err(Error::Refused(_))), "{stranger:?}");
+    let mut foreign = request();
+    foreign.plan.arguments = json!({"code": "print(2)"});
+    let foreign = house.registry.replan(RUNNER, id, foreign).await;
+    assert!(
+        matches!(
+            foreign,
+            Err(Error::Invalid {
+                field: "plan.arguments",
+                ..
+            })
+        ),
+        "{foreign:?}"
+    );
+    assert_eq!(house.records("call.replanned").await, 0);
+    // What was approved still runs.
+    let permit = house.collect(&filed).await;
+    house.redeem(&permit, house.id()).await.unwrap();
 }
 
 #[tokio::test]

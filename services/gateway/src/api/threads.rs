@@ -3,7 +3,7 @@
 use axum::extract::State;
 use http::StatusCode;
 use jiff::Timestamp;
-use kazma_domain::{Surface, ThreadId, TurnId, limits::MESSAGE_MAX};
+use kazma_domain::{Surface, ThreadId, TurnId, Wait, limits::MESSAGE_MAX};
 use kazma_edge::{ApiError, Json, Path};
 use kazma_wire::{
     Problem,
@@ -107,6 +107,11 @@ pub(super) struct Say {
     text: String,
     /// The same key in the same thread gets the same answer.
     idempotency_key: Option<String>,
+    /// How you wait: `parked` (a question waits until its deadline, a day unless set otherwise) or
+    /// `blocking` (you wait in line; a question that nobody answers within 60 seconds expires).
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    wait: Wait,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -127,28 +132,33 @@ pub(super) async fn say(
     Json(say): Json<Say>,
 ) -> Result<(StatusCode, Json<Said>), ApiError> {
     let surface = chatter.who.surface();
-    let turn_id = say_as(
-        &app,
-        &chatter.who,
+    let words = Words {
         surface,
-        id,
-        say.text,
-        say.idempotency_key,
-    )
-    .await?;
+        text: say.text,
+        idempotency_key: say.idempotency_key,
+        wait: say.wait,
+    };
+    let turn_id = say_as(&app, &chatter.who, id, words).await?;
     Ok((StatusCode::ACCEPTED, Json(Said { turn_id })))
+}
+
+/// What a person says, and how they wait for what follows.
+pub(crate) struct Words {
+    pub(crate) surface: Surface,
+    pub(crate) text: String,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) wait: Wait,
 }
 
 pub(crate) async fn say_as(
     app: &App,
     who: &SignedIn,
-    surface: Surface,
     thread: ThreadId,
-    text: String,
-    idempotency_key: Option<String>,
+    words: Words,
 ) -> Result<TurnId, ApiError> {
-    check_text(&text)?;
-    if idempotency_key
+    check_text(&words.text)?;
+    if words
+        .idempotency_key
         .as_ref()
         .is_some_and(|key| key.is_empty() || key.len() > KEY_MAX)
     {
@@ -159,9 +169,10 @@ pub(crate) async fn say_as(
     }
     let message = NewMessage {
         actor: who.actor(),
-        surface,
-        text,
-        idempotency_key,
+        surface: words.surface,
+        text: words.text,
+        idempotency_key: words.idempotency_key,
+        wait: words.wait,
     };
     Ok(app.registry().new_message(thread, message).await?.turn)
 }

@@ -7,7 +7,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, StatusCode};
-use kazma_domain::{Surface, ThreadId, TurnId};
+use kazma_domain::{Surface, ThreadId, TurnId, Wait};
 use kazma_edge::{ApiError, Path, Query};
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     access::{Chats, CheckedForm, Viewer},
-    api::threads::{abort_as, begin_as, check_text, say_as},
+    api::threads::{self, abort_as, begin_as, check_text, say_as},
     app::App,
     guard::layers::Facts,
     pages::{ChatPage, Example, MessagesPart, Moment, Section, ThreadPage, ThreadRow, ThreadsPage},
@@ -124,8 +124,15 @@ fn own_line_ends<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<St
 }
 
 impl Words {
-    fn key(&self) -> Option<String> {
-        (!self.idempotency_key.is_empty()).then(|| self.idempotency_key.clone())
+    fn spoken(&self) -> threads::Words {
+        threads::Words {
+            surface: Surface::Web,
+            text: self.text.clone(),
+            idempotency_key: (!self.idempotency_key.is_empty())
+                .then(|| self.idempotency_key.clone()),
+            // A page is left and come back to.
+            wait: Wait::Parked,
+        }
     }
 }
 
@@ -145,15 +152,7 @@ pub(super) async fn open(
         thread
     };
     drop(begun);
-    say_as(
-        &app,
-        &who,
-        Surface::Web,
-        thread,
-        form.text.clone(),
-        form.key(),
-    )
-    .await?;
+    say_as(&app, &who, thread, form.spoken()).await?;
     Ok(Redirect::to(&format!("/threads/{thread}")).into_response())
 }
 
@@ -205,15 +204,7 @@ pub(super) async fn say(
     headers: HeaderMap,
     CheckedForm { who, form, .. }: CheckedForm<Chats, Words>,
 ) -> Result<Response, ApiError> {
-    say_as(
-        &app,
-        &who,
-        Surface::Web,
-        thread,
-        form.text.clone(),
-        form.key(),
-    )
-    .await?;
+    say_as(&app, &who, thread, form.spoken()).await?;
     if !by_htmx(&headers) {
         return Ok(Redirect::to(&format!("/threads/{thread}")).into_response());
     }

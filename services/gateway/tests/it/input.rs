@@ -50,6 +50,7 @@ fn table() -> Vec<(&'static str, Vec<Bad>)> {
                 Body(json!({"text": "  \n"}), 422, "text"),
                 Body(json!({"text": long(64 * 1024 + 1)}), 413, "text"),
                 Body(json!({"text": "a", "txt": "b"}), 422, "txt"),
+                Body(json!({"text": "a", "wait": "an hour"}), 422, "wait"),
                 Body(
                     json!({"text": "a", "idempotency_key": ""}),
                     422,

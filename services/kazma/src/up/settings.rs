@@ -16,6 +16,8 @@ use crate::{
 pub(crate) struct Settings {
     pub(crate) data_dir: Utf8PathBuf,
     pub(crate) workspace: Option<Utf8PathBuf>,
+    /// Seconds that a card waits for an answer.
+    pub(crate) approval_timeout: u32,
     pub(crate) listen: SocketAddr,
     pub(crate) public_url: Option<String>,
     pub(crate) secret: Option<SecretString>,
@@ -101,6 +103,7 @@ impl TryFrom<cli::Up> for Settings {
         Ok(Self {
             data_dir: absolute(&up.place.data_dir.unwrap_or_else(default_data_dir))?,
             workspace: up.workspace.as_deref().map(absolute).transpose()?,
+            approval_timeout: up.approval_timeout,
             listen: up.listen,
             public_url: up.public_url.filter(|url| !url.is_empty()),
             secret,

@@ -222,6 +222,7 @@ impl House {
         match service {
             Service::GateRegistry => Role::GateRegistry {
                 invitations: self.invite(),
+                approval_timeout: self.settings.approval_timeout,
             },
             Service::RunnerBroker => Role::RunnerBroker {
                 workspace: self.workspace.clone(),

@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use kazma_domain::{
-    Action, AttemptId, Call, CallId, Clock, Digest, Entropy, Outcome, Plan, Service, limits,
+    Action, AttemptId, Call, CallId, Clock, Digest, Entropy, Grounds, Outcome, Plan, Service,
+    limits,
     permit::{PermitFault, SignedPermit},
 };
 use kazma_signing::VerifyingKey;
-use kazma_wire::executor::{LoseRequest, Output, SettleRequest, WithdrawRequest};
+use kazma_wire::executor::{LoseRequest, Output, ReplanRequest, SettleRequest, WithdrawRequest};
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -116,25 +117,27 @@ impl Executor {
         filed: &Plan,
         mut permit: Option<SignedPermit>,
     ) -> Option<(Redeemed, Act)> {
+        let mut call = call.clone();
         for _ in 0..PERMITS {
             let permit = match permit.take() {
                 Some(permit) => permit,
                 None => self.collect(call.id).await?,
             };
-            let prepared = match self.plan_again(call, filed).await {
-                Ok(prepared) => prepared,
+            let (permit, prepared) = match self.plan_again(&mut call, filed, permit).await {
+                Ok(ready) => ready,
                 Err(reason) => {
                     self.withdraw(call.id, &reason).await;
                     return None;
                 }
             };
+            let now = self.clock.now();
             let checked = match Checked::check(
                 permit,
                 &self.key,
                 Self::ME,
-                call,
+                &call,
                 prepared.digest,
-                self.clock.now(),
+                now,
             ) {
                 Ok(checked) => checked,
                 Err(PermitFault::Expired) => continue,
@@ -188,8 +191,14 @@ impl Executor {
         }
     }
 
-    /// The plan of what would run now, if it is the one that was filed. Otherwise what changed, in words.
-    async fn plan_again(&self, call: &Call, filed: &Plan) -> Result<Prepared, String> {
+    /// The plan of what would run now, with the permit for it. Another plan than the one that was filed
+    /// is filed in its place where a rule allowed the call. Otherwise what changed, in words.
+    async fn plan_again(
+        &self,
+        call: &mut Call,
+        filed: &Plan,
+        permit: SignedPermit,
+    ) -> Result<(SignedPermit, Prepared), String> {
         let request = Request::parse(&filed.tool, &filed.arguments)
             .map_err(|problem| problem.detail.unwrap_or(problem.title))?;
         let prepared = self
@@ -198,9 +207,29 @@ impl Executor {
             .await
             .map_err(|refused| refused.reason)?;
         if prepared.digest == call.plan {
-            Ok(prepared)
-        } else {
-            Err(planner::what_changed(filed, &prepared.plan))
+            return Ok((permit, prepared));
+        }
+        let changed = planner::what_changed(filed, &prepared.plan);
+        if !matches!(permit.claims.grounds, Grounds::Rule { .. }) {
+            return Err(changed);
+        }
+        let request = ReplanRequest {
+            plan: Box::new(prepared.plan.clone()),
+        };
+        let answer = self
+            .retry()
+            .until_answered("replan", || self.registry.replan(call.id, &request))
+            .await;
+        match answer {
+            Some(Ok(permit)) => {
+                call.plan = prepared.digest;
+                Ok((permit, prepared))
+            }
+            Some(Err(error)) => {
+                tracing::info!(call = %call.id, error = error.to_string(), "not planned again");
+                Err(changed)
+            }
+            None => Err(changed),
         }
     }
 

@@ -5,7 +5,7 @@ use kazma_mesh::{CallError, Client};
 use kazma_wire::{
     executor::{
         Claim, FileRequest, Filed, LoseRequest, OutputRequest, RedeemRequest, Redeemed,
-        ReportRequest, SettleRequest, WithdrawRequest, Work,
+        ReplanRequest, ReportRequest, SettleRequest, WithdrawRequest, Work,
     },
     poll::{Poll, Polled},
 };
@@ -64,6 +64,11 @@ impl Registry for MeshRegistry {
 
     fn settle<'a>(&'a self, call: CallId, request: &'a SettleRequest) -> Asked<'a, ()> {
         Box::pin(self.tell(format!("/v1/calls/{call}/settle"), request))
+    }
+
+    fn replan<'a>(&'a self, call: CallId, request: &'a ReplanRequest) -> Asked<'a, SignedPermit> {
+        let path = format!("/v1/calls/{call}/replan");
+        Box::pin(async move { Ok(self.0.post(&path, request).await?) })
     }
 
     fn withdraw<'a>(&'a self, call: CallId, request: &'a WithdrawRequest) -> Asked<'a, ()> {

@@ -6,7 +6,7 @@ use kazma_wire::{
     Problem,
     executor::{
         Claim, FileRequest, Filed, LoseRequest, OutputRequest, RedeemRequest, Redeemed,
-        ReportRequest, SettleRequest, WithdrawRequest, Work,
+        ReplanRequest, ReportRequest, SettleRequest, WithdrawRequest, Work,
     },
     poll::{Poll, Polled},
 };
@@ -46,6 +46,8 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
     fn output<'a>(&'a self, call: CallId, request: &'a OutputRequest) -> Asked<'a, ()>;
     /// `POST /v1/calls/{id}/settle`.
     fn settle<'a>(&'a self, call: CallId, request: &'a SettleRequest) -> Asked<'a, ()>;
+    /// `POST /v1/calls/{id}/replan`.
+    fn replan<'a>(&'a self, call: CallId, request: &'a ReplanRequest) -> Asked<'a, SignedPermit>;
     /// `POST /v1/calls/{id}/withdraw`.
     fn withdraw<'a>(&'a self, call: CallId, request: &'a WithdrawRequest) -> Asked<'a, ()>;
     /// `POST /v1/calls/{id}/lose`.

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, future::BoxFuture, stream, stream::BoxStream};
 use jiff::{SignedDuration, Timestamp};
 use kazma_domain::{
-    AttemptId, Call, CallId, Clock, Digest, Entropy, Grounds, PermitId, Plan, Service, State,
-    ThreadId, TurnId,
+    AttemptId, Call, CallId, Clock, Decision, Digest, Entropy, Grounds, PermitId, PersonId, Plan,
+    Service, State, Surface, ThreadId, TurnId, Vote,
     clock::after,
     permit::{PermitClaims, SignedPermit},
     plan::Sandbox,
@@ -24,7 +24,7 @@ use kazma_wire::{
     Problem,
     executor::{
         Claim, FileRequest, Filed, LoseRequest, OutputRequest, Proposal, RedeemRequest, Redeemed,
-        ReportRequest, SettleRequest, WithdrawRequest, Work,
+        ReplanRequest, ReportRequest, SettleRequest, WithdrawRequest, Work,
     },
     poll::{Poll, Polled},
 };
@@ -113,6 +113,7 @@ pub(super) struct Inner {
     pub(super) attempts: Vec<AttemptId>,
     pub(super) output: String,
     pub(super) settled: Vec<(CallId, SettleRequest)>,
+    pub(super) refuse_replan: bool,
     pub(super) withdrawn: Vec<(CallId, String)>,
     pub(super) lost: Vec<(CallId, String)>,
     pub(super) reported: Vec<Vec<CallId>>,
@@ -153,6 +154,26 @@ impl Scripted {
     /// An approved call of this plan, ready to be collected.
     pub(super) fn approve(&self, plan: &Plan) -> Call {
         let call = self.call(plan);
+        self.with(|inner| {
+            inner.calls.insert(call.id, (call.clone(), plan.clone()));
+            inner.work.push(Work {
+                call: call.clone(),
+                plan: plan.clone(),
+            });
+        });
+        call
+    }
+
+    /// A call that a rule allowed, filed with another plan than this runner would make for it.
+    pub(super) fn allowed_with_another_plan(&self, plan: &Plan) -> Call {
+        let mut call = self.call(plan);
+        call.plan = Digest::of_bytes(b"another");
+        call.state = State::Approved {
+            grounds: Grounds::Rule {
+                rule: "tier-read".to_owned(),
+            },
+            use_before: after(noon(), SignedDuration::from_hours(24)),
+        };
         self.with(|inner| {
             inner.calls.insert(call.id, (call.clone(), plan.clone()));
             inner.work.push(Work {
@@ -228,7 +249,10 @@ impl Scripted {
             } else {
                 call.executor
             },
-            grounds: grounds(),
+            grounds: match &call.state {
+                State::Approved { grounds, .. } => grounds.clone(),
+                _ => grounds(),
+            },
             policy: 1,
             epoch: 1,
             expires_at: after(
@@ -247,9 +271,18 @@ impl Scripted {
     }
 }
 
-pub(super) fn grounds() -> Grounds {
-    Grounds::Rule {
-        rule: "scripted".to_owned(),
+/// A person approved.
+fn grounds() -> Grounds {
+    Grounds::Person {
+        vote: Vote {
+            decision: Decision::Approve,
+            by: PersonId::from_uuid(uuid::Uuid::from_u128(1)),
+            name: "Ada".to_owned(),
+            surface: Surface::Web,
+            at: noon(),
+            reason: None,
+        },
+        card: Digest::of_bytes(b"card"),
     }
 }
 
@@ -366,6 +399,25 @@ impl Registry for Scripted {
                 }
                 Ok(())
             })
+        })
+    }
+
+    fn replan<'a>(&'a self, call: CallId, request: &'a ReplanRequest) -> Asked<'a, SignedPermit> {
+        Box::pin(async move {
+            let known = self.with(|inner| {
+                inner.log.push("replan");
+                if std::mem::take(&mut inner.refuse_replan) {
+                    return None;
+                }
+                let (call, plan) = inner.calls.get_mut(&call)?;
+                call.plan = request.plan.digest().unwrap();
+                *plan = (*request.plan).clone();
+                Some(call.clone())
+            });
+            match known {
+                Some(call) => Ok(self.permit(&call, Fault::None)),
+                None => refuse(409, "not-again"),
+            }
         })
     }
 

@@ -208,6 +208,31 @@ async fn what_changed_between_approval_and_run_is_withdrawn_in_words() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_rule_allowed_is_planned_again_once_and_runs_under_the_new_permit() {
+    let house = House::new();
+    fs::write(house.file("a.txt"), "words\n").unwrap();
+    let plan = house.plan("file_read", json!({"path": "a.txt"})).await;
+    house.registry.allowed_with_another_plan(&plan);
+    house.run().await;
+    assert!(house.settled().output.text.contains("words"));
+    house.registry.with(|inner| {
+        assert_eq!(inner.log, ["collect", "replan", "redeem", "settle"]);
+        assert!(inner.withdrawn.is_empty());
+    });
+
+    let house = House::new();
+    fs::write(house.file("a.txt"), "words\n").unwrap();
+    let plan = house.plan("file_read", json!({"path": "a.txt"})).await;
+    house.registry.with(|inner| inner.refuse_replan = true);
+    house.registry.allowed_with_another_plan(&plan);
+    house.run().await;
+    house.registry.with(|inner| {
+        assert_eq!(inner.log, ["collect", "replan"]);
+        assert_eq!(inner.withdrawn.len(), 1);
+    });
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_link_in_place_of_the_approved_file_is_withdrawn() {
     let house = House::new();
     let outside = tempfile::NamedTempFile::new().unwrap();
