@@ -319,6 +319,53 @@ fn what_git_would_run_is_never_written() {
 }
 
 #[test]
+fn no_write_completes_a_bare_repository() {
+    let head = "ref: refs/heads/main\n";
+    let parts = [
+        ("r/HEAD", head),
+        ("r/objects/info/alternates", "x"),
+        ("r/refs/heads/x", "x"),
+        ("r/config", "[core]\n\tfsmonitor = touch /tmp/x\n"),
+    ];
+    // In whatever order, the write that would complete it is refused, and every other one is not.
+    for last in 0..3 {
+        let ground = Ground::new();
+        let (path, content) = parts[last];
+        for (n, (path, content)) in parts.into_iter().enumerate() {
+            if n != last {
+                ground.write(path, content).unwrap();
+            }
+        }
+        assert_eq!(ground.plan(path, content).unwrap_err().rule, "path-git");
+        assert!(!is_repository(&ground.at("r")));
+        // What git reads is a repository once the refused part is there: the refusal is what stops it.
+        fs::create_dir_all(ground.at(path).parent().unwrap()).unwrap();
+        ground.put(path, content);
+        assert!(is_repository(&ground.at("r")), "{path}");
+    }
+    let ground = Ground::new();
+    ground.write("w/HEAD", head).unwrap();
+    assert_eq!(
+        ground.plan("w/commondir", "../other").unwrap_err().rule,
+        "path-git"
+    );
+    assert_eq!(ground.plan("w/notes", "x").map(|_| ()), Ok(()));
+}
+
+/// What git itself says.
+fn is_repository(folder: &std::path::Path) -> bool {
+    let asked = std::process::Command::new("git")
+        .args(["rev-parse", "--is-bare-repository"])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
+        .output()
+        .unwrap();
+    asked.status.success()
+}
+
+#[test]
 fn content_has_bounds() {
     let ground = Ground::with(Bounds {
         write_bytes: 10,

@@ -69,19 +69,22 @@ impl Workspace {
         let (folders, name) = path.folders_and_name();
         let name = name.to_owned();
         let mut folder = open_folder(&self.root, ".").map_err(refused)?;
-        refuse_git_folder(&folder)?;
         let mut missing: Vec<String> = Vec::new();
         for next in folders {
             if !missing.is_empty() {
                 missing.push(next.to_owned());
                 continue;
             }
+            refuse_git_folder(&folder, next)?;
             match open_folder(&folder, next) {
                 Ok(inner) => folder = inner,
                 Err(Errno::NOENT) => missing.push(next.to_owned()),
                 Err(errno) => return Err(refused(errno)),
             }
-            refuse_git_folder(&folder)?;
+        }
+        // A folder that is yet to be made would hold this one name, and one makes no repository.
+        if missing.is_empty() {
+            refuse_git_folder(&folder, &name)?;
         }
         let present = if missing.is_empty() {
             self.present(&folder, &name)?
@@ -166,14 +169,21 @@ fn beside(call: CallId) -> String {
     format!(".kazma-{}.tmp", call.uuid().simple())
 }
 
-/// Refuses a folder that holds a repository's data under whatever name, as a bare repository does.
-fn refuse_git_folder(folder: &OwnedFd) -> Result<(), Refused> {
-    let has = |name: &str| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    if has("HEAD") && has("objects") && has("refs") {
+/// Refuses a folder that holds a repository's data under whatever name, as a bare repository does, or
+/// would with `next` in it.
+///
+/// Git takes a folder for a repository that has `HEAD`, and either `objects` and `refs` or a `commondir`
+/// that names where those are (gitrepository-layout(5)).
+fn refuse_git_folder(folder: &OwnedFd, next: &str) -> Result<(), Refused> {
+    let has = |name: &str| {
+        next.eq_ignore_ascii_case(name)
+            || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
+    if has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
         return Err(Refused::new(
             "path-git",
-            "The folder holds a git repository's own data, which no tool may write: hooks and settings \
-             there would run outside the sandbox.",
+            "The folder holds a git repository's own data, or would with this file in it. No tool may \
+             write that: hooks and settings there would run outside the sandbox.",
         ));
     }
     Ok(())
