@@ -27,6 +27,8 @@ const CONTEXT_BYTES: usize = 128 * 1024;
 
 /// Runs one service.
 pub(crate) fn run(service: Service) -> Result<ExitCode, BoxError> {
+    // For every thread that is yet to come, and for all they start: no set-user-id program raises them.
+    rustix::thread::set_no_new_privs(true)?;
     let mut sockets = ListenFd::from_env();
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;

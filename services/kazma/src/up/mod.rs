@@ -22,6 +22,8 @@ pub(crate) fn run(options: Box<cli::Up>) -> Result<ExitCode, BoxError> {
     kazma_mesh::install_crypto_provider();
     // Modes are set where they matter; a caller's stricter mask would take away what they give.
     rustix::process::umask(rustix::fs::Mode::from_bits_retain(0o022));
+    // What the caller left open is none of a service's business.
+    close_fds::set_fds_cloexec(3, &[]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
