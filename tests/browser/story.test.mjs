@@ -125,6 +125,25 @@ test("with two people a denial is a vote, and an approval settles", async () => 
   await other.context().close();
 });
 
+test("a card in its last minute can be given more time", async () => {
+  const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
+  const page = await signedIn(chromium, link);
+  const thread = (await stack.api("POST", "/api/threads", {})).body.thread_id;
+  await stack.api("POST", `/api/threads/${thread}/messages`, { text: "run python: print(6*7)", wait: "blocking" });
+  await page.goto(`${stack.url}/threads/${thread}`);
+  const card = await cardOn(page);
+  const more = card.locator("button:has-text('Extend'):visible");
+  await more.waitFor();
+  await picture(page, "card-last-minute");
+  await more.click();
+  await card.locator(".left:has-text('9:5')").waitFor();
+  assert.equal(await more.count(), 0);
+  await card.locator("[data-approve]").click();
+  await page.locator(".message.agent .body:has-text('42')").first().waitFor();
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
+});
+
 test("a card survives a stop of everything, and runs once after it", async () => {
   const created = await stack.api("POST", "/api/threads", {});
   const thread = created.body.thread_id;

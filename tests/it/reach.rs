@@ -31,7 +31,7 @@ enum Open {
 }
 
 /// Every route that listens on the mesh.
-const ROUTES: [(Service, &str, &str, Open); 36] = {
+const ROUTES: [(Service, &str, &str, Open); 38] = {
     use Open::{Agent, All, Others};
     use Service::{
         Agent as AgentItself, GateRegistry as Registry, Gateway, RunnerApi, RunnerEgress,
@@ -55,6 +55,7 @@ const ROUTES: [(Service, &str, &str, Open); 36] = {
         (Registry, "POST", "/v1/calls/{id}/permit", Others),
         (Registry, "POST", "/v1/calls/{id}/output", Others),
         (Registry, "POST", "/v1/calls/{id}/settle", Others),
+        (Registry, "POST", "/v1/calls/{id}/replan", Others),
         (Registry, "POST", "/v1/calls/{id}/withdraw", Others),
         (Registry, "POST", "/v1/calls/{id}/lose", Others),
         (Registry, "POST", "/v1/permits/redeem", Others),
@@ -66,6 +67,7 @@ const ROUTES: [(Service, &str, &str, Open); 36] = {
         (Registry, "GET", "/v1/gates", Others),
         (Registry, "GET", "/v1/gates/{id}", Others),
         (Registry, "POST", "/v1/gates/{id}/decision", Others),
+        (Registry, "POST", "/v1/gates/{id}/extend", Others),
         (Registry, "POST", "/v1/turns/{id}/abort", Others),
         (Registry, "GET", "/v1/events", Others),
         (RunnerApi, "POST", "/v1/plans", Agent),

@@ -203,6 +203,11 @@ pub enum Event {
         /// The digest of the new card.
         card: Digest,
     },
+    /// A person asks for more time to answer. It never shortens what is left.
+    Extend {
+        /// What they may do.
+        role: Role,
+    },
     /// The executor redeems a permit.
     Redeem {
         /// Which permit.

@@ -6,6 +6,8 @@ use jiff::SignedDuration;
 pub const PARKED_WAIT: SignedDuration = SignedDuration::from_hours(24);
 /// A question that somebody waits for in line.
 pub const BLOCKING_WAIT: SignedDuration = SignedDuration::from_secs(60);
+/// A person who asks for more time to answer gets this much from then on.
+pub const EXTENSION: SignedDuration = SignedDuration::from_mins(10);
 /// How long an approval stays good until an executor collects it.
 pub const APPROVAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// How long a permit stays good once collected.

@@ -75,6 +75,21 @@ pub struct Decided {
     pub votes: Vec<kazma_domain::Vote>,
 }
 
+/// `POST /v1/gates/{id}/extend`: more time to answer, the same card. Answered with [`Extended`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendRequest {
+    /// Who asks.
+    pub actor: Actor,
+}
+
+/// The answer to [`ExtendRequest`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Extended {
+    /// Until when it can be answered now.
+    pub expires_at: Timestamp,
+}
+
 /// `POST /v1/turns/{id}/abort`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -21,8 +21,8 @@ use kazma_wire::{
         ReplanRequest, ReportRequest, SettleRequest, WithdrawRequest, Work,
     },
     gateway::{
-        AbortRequest, Decided, DecisionRequest, GateQuery, NewMessage, NewThread, ThreadCreated,
-        ThreadSummary, TurnOpened,
+        AbortRequest, Decided, DecisionRequest, ExtendRequest, Extended, GateQuery, NewMessage,
+        NewThread, ThreadCreated, ThreadSummary, TurnOpened,
     },
     mesh::{JoinRequest, Leaf, RenewRequest},
     poll::{Poll, Polled},
@@ -94,6 +94,7 @@ pub fn router(registry: Arc<Registry>) -> Router {
         .route("/v1/threads/{id}", get(thread))
         .route("/v1/gates", get(gates))
         .route("/v1/gates/{id}", get(gate))
+        .route("/v1/gates/{id}/extend", post(extend))
         .route("/v1/gates/{id}/decision", post(decision))
         .route("/v1/turns/{id}/abort", post(abort))
         .route("/v1/events", get(events))
@@ -325,6 +326,15 @@ async fn decision(
     Json(body): Json<DecisionRequest>,
 ) -> Answer<Decided> {
     answer(app.decide(gate, body).await)
+}
+
+async fn extend(
+    _: Caller<Gateway>,
+    State(app): App,
+    Path(gate): Path<GateId>,
+    Json(body): Json<ExtendRequest>,
+) -> Answer<Extended> {
+    answer(app.extend(gate, body).await)
 }
 
 async fn abort(

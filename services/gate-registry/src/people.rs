@@ -250,7 +250,7 @@ pub(crate) async fn end_turn(
     Ok(())
 }
 
-fn gate_subjects(gate: GateId, rows: &[CallRow]) -> Vec<(&'static str, String)> {
+pub(crate) fn gate_subjects(gate: GateId, rows: &[CallRow]) -> Vec<(&'static str, String)> {
     let mut about = vec![("gate", gate.to_string())];
     if let Some(first) = rows.first() {
         about.push(("thread", first.call.thread.to_string()));

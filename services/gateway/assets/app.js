@@ -125,9 +125,9 @@ const refetchMessages = later(async () => {
   if (!stay) toEnd();
 }, 60);
 
-function stream(turn, text) {
+function stream({ turn_id: turn, text, anew }) {
   const [running, body, stay] = [$('#running'), $('#running .body'), !atEnd()];
-  if (running.dataset.running !== turn) body.textContent = '';
+  if (anew || running.dataset.running !== turn) body.textContent = '';
   running.dataset.running = turn;
   body.append(text);
   running.hidden = false;
@@ -153,7 +153,7 @@ const catchUp = later(async () => {
 let queue = Promise.resolve();
 const on = {
   gate(data) { queue = queue.then(() => onGate(data)).catch(() => {}); },
-  delta(data) { if (mine(data)) stream(data.turn_id, data.text); },
+  delta(data) { if (mine(data)) stream(data); },
   message(data) { if (mine(data)) { if (data.kind === 'reply') hush(); refetchMessages(); } },
   turn(data) { if (mine(data)) { if (!['open', 'running'].includes(data.state)) hush(); refetchMessages(); } },
   output({ call_id: call, text }) { $$('[data-output]').filter((output) => output.dataset.output === call).forEach((output) => output.append(text)); },

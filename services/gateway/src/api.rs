@@ -38,6 +38,7 @@ fn operations() -> OpenApiRouter<App> {
         .routes(routes!(gates::list))
         .routes(routes!(gates::show))
         .routes(routes!(gates::decide))
+        .routes(routes!(gates::extend))
         .routes(routes!(approve::approve))
         .routes(routes!(approve::pending))
         .routes(routes!(approve::approve_task))

@@ -12,8 +12,8 @@ use kazma_wire::{
     Problem,
     events::Event,
     gateway::{
-        AbortRequest, Decided, DecisionRequest, NewMessage, NewThread, ThreadCreated,
-        ThreadSummary, TurnOpened,
+        AbortRequest, Decided, DecisionRequest, ExtendRequest, Extended, NewMessage, NewThread,
+        ThreadCreated, ThreadSummary, TurnOpened,
     },
     runner::RunnerStatus,
     view::{GateView, ThreadView},
@@ -85,6 +85,8 @@ pub trait Registry: Debug + Send + Sync {
     fn gate(&self, gate: GateId) -> Answer<'_, GateView>;
     /// A person's decision.
     fn decide(&self, gate: GateId, request: DecisionRequest) -> Answer<'_, Decided>;
+    /// More time for a card.
+    fn extend(&self, gate: GateId, request: ExtendRequest) -> Answer<'_, Extended>;
     /// Ends a turn.
     fn abort(&self, turn: TurnId, request: AbortRequest) -> Answer<'_, ()>;
     /// What happens after `after`, for as long as the connection lives.
@@ -133,6 +135,14 @@ impl Registry for Client {
         Box::pin(async move {
             Ok(self
                 .post(&format!("/v1/gates/{gate}/decision"), &request)
+                .await?)
+        })
+    }
+
+    fn extend(&self, gate: GateId, request: ExtendRequest) -> Answer<'_, Extended> {
+        Box::pin(async move {
+            Ok(self
+                .post(&format!("/v1/gates/{gate}/extend"), &request)
                 .await?)
         })
     }

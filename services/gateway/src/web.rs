@@ -44,6 +44,7 @@ pub(crate) fn router() -> Router<App> {
         .route("/approvals", get(inbox::list))
         .route("/gates/{id}", get(inbox::show))
         .route("/gates/{id}/decision", post(inbox::decide))
+        .route("/gates/{id}/extend", post(inbox::extend))
         .route("/ui/events", get(ui::events))
         .route("/ui/count", get(ui::count))
         .route("/ui/gates/{id}", get(ui::gate))

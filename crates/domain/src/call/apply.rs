@@ -21,6 +21,7 @@ impl Call {
                 electorate,
             } => self.vote(vote, *role, card, *electorate, moment),
             Event::Recard { card } => self.recard(*card),
+            Event::Extend { role } => self.extend(*role, moment),
             Event::Redeem { .. } => self.redeem(event, moment),
             Event::Report { executor } => self.report(*executor, moment),
             Event::Settle { executor, outcome } => self.settle(*executor, outcome, moment),
@@ -119,6 +120,32 @@ impl Call {
             })),
             state => Err(not_now(state)),
         }
+    }
+
+    fn extend(&self, role: Role, moment: Moment) -> Result<Applied, Refusal> {
+        if !role.may_decide() {
+            return Err(Refusal::MayNot { role });
+        }
+        let State::Pending {
+            expires_at,
+            card,
+            votes,
+        } = &self.state
+        else {
+            return Err(not_now(&self.state));
+        };
+        if moment.is_past(*expires_at) {
+            return Err(Refusal::TooLate);
+        }
+        let until = after(moment.now, limits::EXTENSION);
+        if until <= *expires_at {
+            return Ok(Applied::Unchanged);
+        }
+        Ok(self.to(State::Pending {
+            expires_at: until,
+            card: *card,
+            votes: votes.clone(),
+        }))
     }
 
     fn redeem(&self, event: &Event, moment: Moment) -> Result<Applied, Refusal> {

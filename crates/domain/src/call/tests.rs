@@ -149,6 +149,12 @@ fn events() -> Vec<(&'static str, Event)> {
                 card: digest(b"new"),
             },
         ),
+        (
+            "extend",
+            Event::Extend {
+                role: Role::Approver,
+            },
+        ),
         ("redeem", redeem()),
         ("report", Event::Report { executor: ME }),
         (
@@ -200,16 +206,16 @@ fn word(result: &Result<Applied, Refusal>) -> String {
 #[test]
 fn the_table_of_every_state_and_event() {
     let table = [
-        // state, then: approve deny recard redeem report settle replan withdraw lose cancel supersede tick
-        "pending    | approved denied pending not_now! not_now! not_now! not_now! not_now! not_now! cancelled superseded same",
-        "approved   | decided! decided! not_now! claimed not_now! not_now! NotAgain! denied not_now! cancelled not_now! same",
-        "claimed    | decided! decided! not_now! same claimed settled not_now! not_now! orphaned not_now! not_now! same",
-        "settled    | decided! decided! not_now! redeemed! not_now! same not_now! not_now! not_now! not_now! not_now! same",
-        "denied     | decided! decided! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
-        "expired    | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
-        "cancelled  | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same not_now! same",
-        "superseded | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
-        "orphaned   | decided! decided! not_now! redeemed! not_now! not_now! not_now! not_now! same not_now! not_now! same",
+        // state, then: approve deny recard extend redeem report settle replan withdraw lose cancel supersede tick
+        "pending    | approved denied pending same not_now! not_now! not_now! not_now! not_now! not_now! cancelled superseded same",
+        "approved   | decided! decided! not_now! not_now! claimed not_now! not_now! NotAgain! denied not_now! cancelled not_now! same",
+        "claimed    | decided! decided! not_now! not_now! same claimed settled not_now! not_now! orphaned not_now! not_now! same",
+        "settled    | decided! decided! not_now! not_now! redeemed! not_now! same not_now! not_now! not_now! not_now! not_now! same",
+        "denied     | decided! decided! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "expired    | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "cancelled  | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same not_now! same",
+        "superseded | not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! not_now! same",
+        "orphaned   | decided! decided! not_now! not_now! redeemed! not_now! not_now! not_now! not_now! same not_now! not_now! same",
     ];
     for (state, line) in states().into_iter().zip(table) {
         let (name, cells) = line.split_once('|').unwrap();
@@ -329,6 +335,25 @@ fn another_card_voids_the_votes_on_the_old_one() {
     ));
     let old = next.apply(&ballot(1, Decision::Approve), now(12));
     assert_eq!(old, Err(Refusal::OtherCard));
+}
+
+#[test]
+fn more_time_is_given_to_who_may_decide_and_before_it_is_over() {
+    let asked = call(pending());
+    let more = Event::Extend {
+        role: Role::Approver,
+    };
+    let next = changed(asked.apply(&more, now(999)));
+    assert_eq!(next.state.deadline(), Some(at(999 + 600)));
+    // The same card, and who had the time left loses none of it.
+    assert_eq!(next.apply(&more, now(999)), Ok(Applied::Unchanged));
+    assert_eq!(asked.apply(&more, now(100)), Ok(Applied::Unchanged));
+    assert_eq!(asked.apply(&more, now(1_000)), Err(Refusal::TooLate));
+    let role = Role::Viewer;
+    let refused = asked.apply(&Event::Extend { role }, now(999));
+    assert_eq!(refused, Err(Refusal::MayNot { role }));
+    let approved = changed(next.apply(&ballot(1, Decision::Approve), now(1_500)));
+    assert_eq!(approved.state.name(), "approved");
 }
 
 #[test]
@@ -556,6 +581,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         4 => vote,
         4 => redeem,
         1 => any_card().prop_map(|card| Event::Recard { card }),
+        2 => (0_usize..Role::ALL.len()).prop_map(|role| Event::Extend { role: Role::ALL[role] }),
         1 => any_service().prop_map(|executor| Event::Report { executor }),
         2 => (any_service(), any::<bool>()).prop_map(|(executor, ok)| Event::Settle { executor, outcome: outcome(ok) }),
         1 => (any_service(), any::<bool>()).prop_map(|(executor, same)| Event::Replan { executor, plan: digest(if same { PLAN } else { b"other" }) }),
@@ -627,6 +653,10 @@ proptest! {
             | Event::Lose { executor, .. } = &event
             {
                 prop_assert_eq!(*executor, before.executor);
+            }
+            if let Event::Extend { role } = &event {
+                prop_assert!(role.may_decide());
+                prop_assert!(next.state.deadline() > before.state.deadline());
             }
             match (&before.state, &next.state) {
                 // Only a person's vote approves, on exactly this card, in time: silence never does.

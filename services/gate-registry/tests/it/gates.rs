@@ -1,6 +1,8 @@
+use std::sync::Arc;
+
 use kazma_domain::{Actor, Decision, Role, State};
 use kazma_gate_registry::Error;
-use kazma_wire::gateway::GateQuery;
+use kazma_wire::gateway::{ExtendRequest, GateQuery};
 use serde_json::json;
 
 use crate::house::{House, ada, ballot, bo, person};
@@ -192,4 +194,43 @@ async fn an_expired_card_leaves_the_list_by_itself() {
             ..
         }
     ));
+}
+
+#[tokio::test]
+async fn a_card_gets_more_time_for_all_its_calls_and_stays_the_card() {
+    let house = House::new().await;
+    let at = house.turn().await;
+    let filed = house.python(at, 0, "print(1)").await;
+    house.python(at, 1, "print(1)").await;
+    let gate = filed.call.gate.unwrap();
+    let before = house.registry.gate(gate).await.unwrap();
+    let more = |actor| {
+        let registry = Arc::clone(&house.registry);
+        async move { registry.extend(gate, ExtendRequest { actor }).await }
+    };
+    // There is more than that left: nothing is taken away.
+    let same = more(bo()).await.unwrap();
+    assert_eq!(Some(same.expires_at), before.expires_at);
+    house.clock.pass(24 * 3_600 - 30);
+    let viewer = person(9, "Vi", Role::Viewer);
+    let refused = more(viewer).await;
+    assert!(matches!(refused, Err(Error::MayNot { .. })), "{refused:?}");
+    more(bo()).await.unwrap();
+    house.clock.pass(500);
+    house.registry.sweep().await.unwrap();
+    let after = house.registry.gate(gate).await.unwrap();
+    assert_eq!(
+        (after.state.as_str(), after.args_digest),
+        ("pending", before.args_digest)
+    );
+    assert_eq!(house.records("gate.extended").await, 1);
+    house.clock.pass(100);
+    house.registry.sweep().await.unwrap();
+    assert_eq!(house.state(at, 0).await, "expired");
+    assert_eq!(house.state(at, 1).await, "expired");
+    let late = more(bo()).await;
+    assert!(
+        matches!(&late, Err(Error::GateEnded { state }) if state == "expired"),
+        "{late:?}"
+    );
 }

@@ -131,6 +131,11 @@ fn routes() -> Vec<(Method, &'static str, Vec<Service>)> {
         ),
         (
             Method::POST,
+            "/v1/gates/gate_00000000000070008000000000000001/extend",
+            gateway(),
+        ),
+        (
+            Method::POST,
             "/v1/turns/turn_00000000000070008000000000000001/abort",
             gateway(),
         ),

@@ -1,9 +1,13 @@
 //! Gates and decisions.
 
 use axum::extract::State;
+use jiff::Timestamp;
 use kazma_domain::{Decision, Digest, GateId, Surface, limits::REASON_MAX};
 use kazma_edge::{ApiError, Json, Path, Query};
-use kazma_wire::{Problem, gateway::DecisionRequest};
+use kazma_wire::{
+    Problem,
+    gateway::{DecisionRequest, ExtendRequest},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -198,4 +202,35 @@ pub(crate) async fn decide_as(
         }
         ApiError(problem)
     })
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MoreTime {
+    /// Until when the card can be answered now.
+    #[schema(value_type = String)]
+    expires_at: Timestamp,
+}
+
+/// Gives a card more time: ten minutes from now, where less than that is left. The card stays the card.
+#[utoipa::path(
+    post, path = "/api/gates/{id}/extend", tag = "gates", params(("id" = String, Path)),
+    responses((status = 200, body = MoreTime), (status = 404, body = Problem), (status = 409, body = Problem))
+)]
+pub(super) async fn extend(
+    approver: Approver,
+    State(app): State<App>,
+    Path(id): Path<GateId>,
+) -> Result<Json<MoreTime>, ApiError> {
+    let expires_at = extend_as(&app, &approver.who, id).await?;
+    Ok(Json(MoreTime { expires_at }))
+}
+
+pub(crate) async fn extend_as(
+    app: &App,
+    who: &SignedIn,
+    gate: GateId,
+) -> Result<Timestamp, ApiError> {
+    let actor = who.actor();
+    let extended = app.registry().extend(gate, ExtendRequest { actor }).await?;
+    Ok(extended.expires_at)
 }

@@ -309,8 +309,10 @@ fn each_form_of_a_card_sends_the_digest_that_was_shown() {
     let part = CardPart::sample();
     let html = part.render().unwrap();
     let forms: Vec<&str> = html.split("<form").skip(1).collect();
-    assert_eq!(forms.len(), 4);
-    for form in forms {
+    assert_eq!(forms.len(), 5);
+    // The first asks for more time and decides nothing.
+    assert!(forms[0].contains("/extend\"") && !forms[0].contains("decision"));
+    for form in &forms[1..] {
         assert!(
             form.contains(&format!(
                 "name=\"args_digest\" value=\"{}\"",

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     access::{CheckedForm, Decides, SignedIn, Viewer},
-    api::gates::{Choice, decide_as},
+    api::gates::{Choice, decide_as, extend_as},
     app::App,
     guard::layers::Facts,
     pages::{ApprovalsPage, Card, CardPart, GatePage, Section},
@@ -191,6 +191,53 @@ pub(super) async fn decide(
         who: &who,
     };
     gate_page(&frame, status, card).await
+}
+
+/// What comes back with every form of a card.
+#[derive(Debug, Deserialize)]
+pub(super) struct Whence {
+    #[serde(default)]
+    return_to: String,
+    #[serde(default)]
+    place: String,
+}
+
+/// More time for a card.
+pub(super) async fn extend(
+    State(app): State<App>,
+    Extension(facts): Extension<Facts>,
+    Path(gate): Path<GateId>,
+    headers: HeaderMap,
+    CheckedForm { who, form, .. }: CheckedForm<Decides, Whence>,
+) -> Result<Response, ApiError> {
+    let return_to = home(&form.return_to, "/approvals");
+    match extend_as(&app, &who, gate).await {
+        Ok(_) if !by_htmx(&headers) => return Ok(Redirect::to(&return_to).into_response()),
+        Ok(_) => {}
+        // It has ended: the card itself says how.
+        Err(ApiError(problem)) if problem.status == 409 => {}
+        Err(error) => return Err(error),
+    }
+    let view = app.registry().gate(gate).await?;
+    let reader = Reader {
+        who: &who,
+        now: app.people().now(),
+        return_to: &return_to,
+    };
+    let card = Card {
+        place: place(&form.place),
+        ..reader.card(&view)
+    };
+    if by_htmx(&headers) {
+        return card_part(&facts, &who, StatusCode::OK, card);
+    }
+    let frame = Frame {
+        app: &app,
+        facts: &facts,
+        headers: &headers,
+        who: &who,
+    };
+    gate_page(&frame, StatusCode::OK, card).await
 }
 
 /// One card by itself.

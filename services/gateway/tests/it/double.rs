@@ -24,8 +24,8 @@ use kazma_wire::{
     events::{Event, What},
     executor::Output,
     gateway::{
-        AbortRequest, Decided, DecisionRequest, NewMessage, NewThread, ThreadCreated,
-        ThreadSummary, TurnOpened,
+        AbortRequest, Decided, DecisionRequest, ExtendRequest, Extended, NewMessage, NewThread,
+        ThreadCreated, ThreadSummary, TurnOpened,
     },
     runner::RunnerStatus,
     view::{CallView, EntryView, GateView, ThreadView, TurnView},
@@ -412,6 +412,24 @@ impl Registry for Double {
                 .find(|view| view.gate == gate)
                 .cloned()
                 .map_or_else(missing, Ok)
+        })
+    }
+
+    fn extend(&self, gate: GateId, _: ExtendRequest) -> Answer<'_, Extended> {
+        self.answer(|| {
+            let mut gates = self.gates.lock().unwrap();
+            let Some(view) = gates.iter_mut().find(|view| view.gate == gate) else {
+                return missing();
+            };
+            if view.state != "pending" {
+                return refused(
+                    Problem::new(409, "gate-ended", "The question has ended")
+                        .with("state", view.state.as_str()),
+                );
+            }
+            let expires_at = at(700);
+            view.expires_at = Some(expires_at);
+            Ok(Extended { expires_at })
         })
     }
 

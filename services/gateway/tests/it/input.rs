@@ -100,6 +100,10 @@ fn table() -> Vec<(&'static str, Vec<Bad>)> {
         ),
         ("GET /api/gates/{id}", vec![Path("/api/gates/x", "id")]),
         (
+            "POST /api/gates/{id}/extend",
+            vec![Path("/api/gates/x/extend", "id")],
+        ),
+        (
             "POST /api/gates/{id}/decision",
             vec![
                 Path("/api/gates/x/decision", "id"),

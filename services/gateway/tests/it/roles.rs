@@ -34,7 +34,7 @@ impl Who {
 }
 
 /// The table of the API. Source: architecture, section 6.
-const TABLE: [(&str, Who); 32] = [
+const TABLE: [(&str, Who); 33] = [
     ("GET /api/threads", Who::Anyone),
     ("POST /api/threads", Who::Chats),
     ("GET /api/threads/{id}", Who::Anyone),
@@ -45,6 +45,7 @@ const TABLE: [(&str, Who); 32] = [
     ("GET /api/gates", Who::Anyone),
     ("GET /api/gates/{id}", Who::Anyone),
     ("POST /api/gates/{id}/decision", Who::Decides),
+    ("POST /api/gates/{id}/extend", Who::Decides),
     ("POST /api/approve/{thread_id}", Who::Decides),
     ("GET /api/pending-approvals", Who::Anyone),
     ("POST /api/swarm/tasks/{id}/approve", Who::Chats),
@@ -70,7 +71,7 @@ const TABLE: [(&str, Who); 32] = [
 ];
 
 /// The pages, which send strangers to the sign-in page.
-const PAGES: [(&str, Who); 11] = [
+const PAGES: [(&str, Who); 12] = [
     ("GET /", Who::Anyone),
     ("GET /chat", Who::Anyone),
     ("GET /threads", Who::Anyone),
@@ -81,6 +82,7 @@ const PAGES: [(&str, Who); 11] = [
     ("POST /threads/{id}/messages", Who::Chats),
     ("POST /turns/{id}/abort", Who::Chats),
     ("POST /gates/{id}/decision", Who::Decides),
+    ("POST /gates/{id}/extend", Who::Decides),
     ("POST /ui/theme", Who::Anyone),
 ];
 
