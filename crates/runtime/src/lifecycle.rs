@@ -72,6 +72,8 @@ impl Lifecycle {
     /// Waits for `stop` or for a task that ends early, then ends the rest: `grace` to finish, then hard.
     pub async fn run(&self, stop: impl Future<Output = ()>, grace: Duration) -> Ended {
         let ended = tokio::select! {
+            // Who ended because the end was asked for did not end early.
+            biased;
             () = stop => Ended::Asked,
             () = self.soft.cancelled() => Ended::Asked,
             early = self.next() => early,
@@ -155,6 +157,21 @@ mod tests {
         );
         assert!(life.soft().is_cancelled());
         assert!(!life.hard().is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn who_ends_because_it_was_asked_to_did_not_end_early() {
+        // Whichever of the two is looked at first must not decide.
+        for _ in 0..64 {
+            let life = Lifecycle::new();
+            life.spawn_essential("quick", async { Ok(()) });
+            tokio::task::yield_now().await;
+            life.stop();
+            let ended = life
+                .run(std::future::pending(), Duration::from_secs(5))
+                .await;
+            assert!(matches!(ended, Ended::Asked), "{ended:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
