@@ -114,6 +114,7 @@ test("with two people a denial is a vote, and an approval settles", async () => 
   await stack.api("POST", `/api/threads/${thread}/messages`, { text: "run python: print(3*37)" });
   await other.goto(`${stack.url}/threads/${thread}`);
   const card = await cardOn(other);
+  assert.match(await card.innerText(), /One approval settles it/);
   const decision = { decision: "deny", args_digest: await card.locator("input[name=args_digest]").first().inputValue() };
   const gate = await card.getAttribute("data-gate");
   const vote = await stack.api("POST", `/api/gates/${gate}/decision`, decision);

@@ -221,6 +221,8 @@ pub struct Card {
     pub seconds_total: u64,
     /// How many equal calls share this card; 1 for one.
     pub times: u64,
+    /// How many people can answer it. With more than one, a denial alone does not settle it.
+    pub voters: u32,
     /// The exact thing, whole.
     pub exact: Vec<Exact>,
     /// Where each part came from.
@@ -368,6 +370,7 @@ impl Card {
             seconds_left: 272,
             seconds_total: 300,
             times: 1,
+            voters: 1,
             exact: vec![Exact::code(
                 "code",
                 "import csv\nrows = list(csv.reader(open('orders.csv')))\nprint(len(rows))\n",

@@ -171,11 +171,7 @@ pub(super) async fn show(
         headers: &headers,
         who: &viewer.who,
     };
-    let reader = Reader {
-        who: &viewer.who,
-        now: app.people().now(),
-        return_to: &path,
-    };
+    let reader = Reader::new(&app, &viewer.who, &path).await;
     let title = fill::thread_title(&view);
     let live = view.turns.iter().rev().find(|turn| turn.state.is_live());
     let saying = app
@@ -220,11 +216,7 @@ pub(super) async fn messages(
 ) -> Result<Response, ApiError> {
     let view = app.registry().thread(thread).await?;
     let path = format!("/threads/{thread}");
-    let reader = Reader {
-        who,
-        now: app.people().now(),
-        return_to: &path,
-    };
+    let reader = Reader::new(app, who, &path).await;
     let part = MessagesPart {
         nonce: facts.nonce.clone(),
         csrf: who.csrf(),

@@ -15,6 +15,7 @@ use kazma_wire::{
 use crate::{
     access::SignedIn,
     api::show::ending,
+    app::App,
     pages::{Card, CardState, Detail, Exact, Message, Moment, Provenance, Source, Span, visible},
 };
 
@@ -30,6 +31,27 @@ pub(super) struct Reader<'a> {
     pub(super) now: Timestamp,
     /// Where forms lead back to.
     pub(super) return_to: &'a str,
+    /// How many people can answer a card.
+    pub(super) voters: u32,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) async fn new(app: &App, who: &'a SignedIn, return_to: &'a str) -> Self {
+        let voters = app.people().electorate().await.unwrap_or_else(|error| {
+            // It only words a remark; the decision asks again.
+            tracing::warn!(
+                error = error.to_string(),
+                "who may decide could not be counted"
+            );
+            1
+        });
+        Self {
+            who,
+            now: app.people().now(),
+            return_to,
+            voters,
+        }
+    }
 }
 
 fn moment(at: Timestamp) -> Moment {
@@ -186,6 +208,7 @@ impl Reader<'_> {
             seconds_left: view.expires_at.map_or(0, |end| seconds(self.now, end)),
             seconds_total: view.expires_at.map_or(0, |end| seconds(view.asked_at, end)),
             times: u64::from(view.card.count),
+            voters: self.voters,
             warnings: self.warnings(view, &exact),
             exact,
             provenance: provenance(view),

@@ -43,11 +43,7 @@ pub(super) async fn list(
         headers: &headers,
         who: &viewer.who,
     };
-    let reader = Reader {
-        who: &viewer.who,
-        now: app.people().now(),
-        return_to: "/approvals",
-    };
+    let reader = Reader::new(&app, &viewer.who, "/approvals").await;
     let (waiting, settled, titles) = tokio::join!(
         app.registry().gates(Some("pending"), WAITING),
         app.registry().gates(Some("settled"), SETTLED),
@@ -84,11 +80,7 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let view = app.registry().gate(gate).await?;
     let path = format!("/gates/{gate}");
-    let reader = Reader {
-        who: &viewer.who,
-        now: app.people().now(),
-        return_to: &path,
-    };
+    let reader = Reader::new(&app, &viewer.who, &path).await;
     let card = reader.card(&view);
     let frame = Frame {
         app: &app,
@@ -153,11 +145,7 @@ pub(super) async fn decide(
         Err(error) => return Err(error),
     };
     let view = app.registry().gate(gate).await?;
-    let reader = Reader {
-        who: &who,
-        now: app.people().now(),
-        return_to: &return_to,
-    };
+    let reader = Reader::new(&app, &who, &return_to).await;
     let mut card = Card {
         place: place(&form.place),
         ..reader.card(&view)
@@ -219,11 +207,7 @@ pub(super) async fn extend(
         Err(error) => return Err(error),
     }
     let view = app.registry().gate(gate).await?;
-    let reader = Reader {
-        who: &who,
-        now: app.people().now(),
-        return_to: &return_to,
-    };
+    let reader = Reader::new(&app, &who, &return_to).await;
     let card = Card {
         place: place(&form.place),
         ..reader.card(&view)

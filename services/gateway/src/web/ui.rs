@@ -115,11 +115,7 @@ pub(super) async fn gate(
     } else {
         format!("/threads/{}", view.thread)
     };
-    let reader = Reader {
-        who: &viewer.who,
-        now: app.people().now(),
-        return_to: &return_to,
-    };
+    let reader = Reader::new(&app, &viewer.who, &return_to).await;
     let card = Card {
         place,
         ..reader.card(&view)
