@@ -48,6 +48,9 @@ pub struct RunnerStatus {
     pub limit: String,
     /// Sandboxes that wait, started and never used.
     pub pool: u32,
+    /// Why this tier and no other; empty where the operator named it.
+    #[serde(default)]
+    pub note: String,
     /// The workspace folder.
     pub workspace: String,
 }

@@ -97,26 +97,24 @@ fn described(status: BrokerStatus) -> CodeStatus {
             fix,
         }),
     };
-    let enforcer = match status.tier.as_str() {
-        "native" => "bubblewrap",
-        other => other,
-    };
-    let runtime = match status.runtime {
-        Some(runtime) => format!("{enforcer}, {runtime}"),
-        None => enforcer.to_owned(),
-    };
+    let runtime = [
+        Some(status.enforcer),
+        status.runtime,
+        status.image.map(|id| format!("image {id}")),
+    ];
+    let runtime = runtime.into_iter().flatten().collect::<Vec<_>>().join(", ");
     CodeStatus {
         sandbox: Sandbox {
             tier: status.tier,
             runtime,
-            limit: "It shares this machine's kernel: code that breaks the kernel breaks out."
-                .to_owned(),
+            limit: status.weakness,
             enforcement,
             network: "none".to_owned(),
             workspace: "read-only".to_owned(),
         },
         trouble,
         pool: u32::try_from(status.pool.idle).unwrap_or(u32::MAX),
+        note: status.note,
     }
 }
 
@@ -180,6 +178,7 @@ fn ended(finished: Finished, limits: &Limits) -> Ended {
         },
         Outcome::Cancelled => How::Cancelled,
         Outcome::StartFailed { failure } => How::NotStarted { why: why(&failure) },
+        Outcome::Broken { reason } => How::Broken { why: reason },
         Outcome::Lost { reason } => How::Unknown {
             what: format!("Nobody knows how the code ended: {reason}."),
         },

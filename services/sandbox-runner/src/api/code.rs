@@ -44,6 +44,8 @@ pub struct CodeStatus {
     pub trouble: Option<Trouble>,
     /// Sandboxes that wait, started and never used.
     pub pool: u32,
+    /// Why this tier and no other; empty where the operator named it.
+    pub note: String,
 }
 
 /// Why no code can run, and what to do about it, in a sentence each.
@@ -141,6 +143,11 @@ pub enum How {
     /// Nothing ran.
     NotStarted {
         /// Why.
+        why: String,
+    },
+    /// Its sandbox ended under it. Nothing of it is left.
+    Broken {
+        /// What is known.
         why: String,
     },
     /// Nobody knows: the sandbox is gone and did not say.

@@ -111,6 +111,7 @@ pub(crate) fn outcome(ended: &Ended, timeout: Duration) -> Option<Outcome> {
         How::OutOfMemory { limit_mib } => format!("out of memory ({limit_mib} MiB)"),
         How::Cancelled => format!("cancelled after {}", seconds(ended.ran)),
         How::NotStarted { why } => format!("not started: {why}"),
+        How::Broken { why } => format!("the sandbox broke after {}: {why}", seconds(ended.ran)),
         How::Unknown { .. } => return None,
     };
     let ok = matches!(ended.how, How::Exit { code: 0 });
@@ -181,6 +182,13 @@ mod tests {
                 },
                 false,
                 "not started: no sandbox is free",
+            ),
+            (
+                How::Broken {
+                    why: "killed from outside".into(),
+                },
+                false,
+                "the sandbox broke after 0.04 s: killed from outside",
             ),
             (How::Cancelled, false, "cancelled after 0.04 s"),
         ] {

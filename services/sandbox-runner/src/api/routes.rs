@@ -151,6 +151,7 @@ async fn status(_: Caller<StatusReaders>, State(app): State<App>) -> Json<Runner
                 enforcement: status.sandbox.enforcement,
                 limit: status.sandbox.limit,
                 pool: status.pool,
+                note: status.note,
                 workspace,
             }
         }
@@ -164,6 +165,7 @@ async fn status(_: Caller<StatusReaders>, State(app): State<App>) -> Json<Runner
             enforcement: Vec::new(),
             limit: String::new(),
             pool: 0,
+            note: String::new(),
             workspace,
         },
     })

@@ -25,6 +25,15 @@ def status():
         return dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
 
 
+def first(*paths):
+    for path in paths:
+        try:
+            with open(path) as file:
+                return file.read().strip()
+        except OSError:
+            pass
+
+
 own = status()
 print(json.dumps({
     "python": sys.version.split()[0],
@@ -32,7 +41,7 @@ print(json.dumps({
     "gid": os.getgid(),
     "no_new_privs": own.get("NoNewPrivs"),
     "seccomp": own.get("Seccomp"),
-    "capabilities": sorted({own.get(name) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}),
+    "capabilities": [own.get(name) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd")] + [own.get("CapAmb", "0")],
     "nonce": attempt(lambda: open(NONCE_PATH).read()),
     "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],
     "network": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()),
@@ -41,4 +50,6 @@ print(json.dumps({
     "tmp_exec": attempt(lambda: run("/tmp/canary")),
     "init_memory": attempt(lambda: open("/proc/1/mem", "rb").close()),
     "init_descriptors": attempt(lambda: os.listdir("/proc/1/fd") and None),
+    "memory_limit": first("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    "pids_limit": first("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
 }))

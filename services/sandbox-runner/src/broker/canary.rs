@@ -13,8 +13,8 @@ use serde::Deserialize;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use super::pool::Workshop;
-use crate::jail::{JailError, Outcome, OutputStream, RunLimits, Runner};
+use super::workshop::{Made, Workshop};
+use crate::jail::{Outcome, OutputStream, RunLimits};
 
 /// The file through which the canary sees that its workspace is ours.
 const NONCE_FILE: &str = ".kazma-canary";
@@ -31,7 +31,7 @@ pub(super) struct NotReady {
 }
 
 impl NotReady {
-    fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(super) fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
             fix: fix.into(),
@@ -41,12 +41,13 @@ impl NotReady {
 
 /// What the canary saw from inside.
 #[derive(Debug, Deserialize)]
-struct Sight {
+pub(super) struct Sight {
     python: String,
     uid: u32,
     gid: u32,
-    no_new_privs: Option<String>,
-    seccomp: Option<String>,
+    pub(super) no_new_privs: Option<String>,
+    pub(super) seccomp: Option<String>,
+    /// The ambient set is within the permitted one, so a kernel that does not show it hides nothing.
     capabilities: Vec<Option<String>>,
     nonce: String,
     descriptors: Vec<u32>,
@@ -55,17 +56,23 @@ struct Sight {
     tmp_write: String,
     tmp_exec: String,
     init_memory: String,
-    init_descriptors: String,
+    pub(super) init_descriptors: String,
+    /// What the control group's files say, where they can be seen.
+    pub(super) memory_limit: Option<String>,
+    pub(super) pids_limit: Option<String>,
 }
 
 /// Sends a canary into a jail. Answers with the runtime that it found, such as `Python 3.11.2`.
-pub(super) async fn send(workshop: &Workshop, entropy: &dyn Entropy) -> Result<String, NotReady> {
-    let nonce = Nonce::leave(&workshop.template.workspace, entropy)
-        .map_err(|error| no_nonce(&workshop.template.workspace, &error))?;
+pub(super) async fn send<W: Workshop>(
+    workshop: &W,
+    entropy: &dyn Entropy,
+) -> Result<String, NotReady> {
+    let workspace = workshop.workspace();
+    let nonce = Nonce::leave(workspace, entropy).map_err(|error| no_nonce(workspace, &error))?;
     let jail = workshop
         .make()
         .await
-        .map_err(|error| explain(&error, workshop))?;
+        .map_err(|error| workshop.explain(&error))?;
     let path = serde_json::to_string(nonce.path.as_str())
         .map_err(|error| NotReady::new(error.to_string(), "Choose another workspace path."))?;
     let code = include_str!("canary.py").replace("@NONCE_PATH@", &path);
@@ -98,15 +105,15 @@ pub(super) async fn send(workshop: &Workshop, entropy: &dyn Entropy) -> Result<S
         )
     })?;
     sight.judge(&nonce, workshop)?;
+    workshop.judge(&sight)?;
     Ok(format!("Python {}", sight.python))
 }
 
 impl Sight {
-    fn judge(&self, nonce: &Nonce, workshop: &Workshop) -> Result<(), NotReady> {
+    fn judge<W: Workshop>(&self, nonce: &Nonce, workshop: &W) -> Result<(), NotReady> {
         if self.nonce != nonce.value {
-            return Err(unreadable(&nonce.path, &self.nonce, workshop));
+            return Err(workshop.unreadable(&nonce.path, &self.nonce));
         }
-        let refused = |answer: &str| answer.starts_with("refused");
         let no_capabilities = self.capabilities.iter().all(|set| {
             set.as_deref()
                 .is_some_and(|set| set.bytes().all(|b| b == b'0'))
@@ -115,14 +122,6 @@ impl Sight {
             (
                 self.uid == 65534 && self.gid == 65534,
                 "the snippet is not uid and gid 65534",
-            ),
-            (
-                self.no_new_privs.as_deref() == Some("1"),
-                "no_new_privs is not set",
-            ),
-            (
-                self.seccomp.as_deref() == Some("2"),
-                "the system call filter is not in force",
             ),
             (no_capabilities, "the snippet has capabilities"),
             // The list was read through one more, which is left out.
@@ -141,18 +140,28 @@ impl Sight {
             (self.tmp_write == "ok", "/tmp cannot be written to"),
             (refused(&self.tmp_exec), "files in /tmp can be executed"),
             (
-                refused(&self.init_memory) && refused(&self.init_descriptors),
-                "process 1 of the sandbox can be read",
+                refused(&self.init_memory),
+                "the memory of process 1 can be read",
             ),
         ];
         match checks.into_iter().find(|(holds, _)| !holds) {
             None => Ok(()),
-            Some((_, broken)) => Err(NotReady::new(
-                format!("the sandbox does not hold on this machine: {broken}"),
-                "Do not use the native tier here; use a container engine instead.",
-            )),
+            Some((_, broken)) => Err(broken_promise(broken)),
         }
     }
+}
+
+/// Whether the canary was refused what it tried.
+pub(super) fn refused(answer: &str) -> bool {
+    answer.starts_with("refused")
+}
+
+/// A lock-down that is not in force.
+pub(super) fn broken_promise(broken: &str) -> NotReady {
+    NotReady::new(
+        format!("the sandbox does not hold on this machine: {broken}"),
+        "Do not use this tier here; choose another with --sandbox.",
+    )
 }
 
 /// A file with a random value in the workspace, removed when this is dropped.
@@ -195,62 +204,4 @@ fn no_nonce(workspace: &Utf8Path, error: &io::Error) -> NotReady {
         format!("the broker cannot write to the workspace {workspace}: {error}"),
         "Create the folder and give it to the user that the sandbox runner runs as.",
     )
-}
-
-fn unreadable(path: &Utf8Path, answer: &str, workshop: &Workshop) -> NotReady {
-    let reader = reader(workshop.template.runner);
-    NotReady::new(
-        format!("a snippet ({reader}) cannot read {path} ({answer})"),
-        readable_fix(workshop),
-    )
-}
-
-fn reader(runner: Runner) -> &'static str {
-    match runner {
-        Runner::Nobody => "uid and gid 65534",
-        Runner::Itself => "the broker's own user",
-    }
-}
-
-fn readable_fix(workshop: &Workshop) -> String {
-    let workspace = &workshop.template.workspace;
-    match workshop.template.runner {
-        Runner::Nobody => format!(
-            "chgrp 65534 {workspace} && chmod 2750 {workspace}, and give every folder above it the x bit for others."
-        ),
-        Runner::Itself => format!("Make {workspace} readable for the user that runs Kazma."),
-    }
-}
-
-/// A failed start in plain words.
-fn explain(error: &JailError, workshop: &Workshop) -> NotReady {
-    let said = error.to_string();
-    let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    let fix = match error {
-        JailError::Missing {
-            program: "bubblewrap",
-            ..
-        } => "Install bubblewrap (Debian: apt-get install bubblewrap).".to_owned(),
-        JailError::Missing { .. } => {
-            "Put sandbox-init beside the Kazma program; it is part of every build.".to_owned()
-        }
-        JailError::LockDown(_) if has(&["start Python"]) => {
-            "Install Python 3 below /usr (Debian: apt-get install python3), or set its path.".to_owned()
-        }
-        JailError::Bubblewrap(_) if has(&["user namespace", "new namespace", "uid map"]) => {
-            "Allow unprivileged user namespaces: user.max_user_namespaces above 0, \
-             kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0 where \
-             they exist; in a container, a seccomp profile that allows them."
-                .to_owned()
-        }
-        JailError::Bubblewrap(_) if has(&["mount proc"]) => {
-            "This container hides parts of /proc; start it with an unmasked /proc, or use another tier."
-                .to_owned()
-        }
-        JailError::Bubblewrap(_) if has(&[workshop.template.workspace.as_str()]) => {
-            readable_fix(workshop)
-        }
-        _ => "The log of the sandbox broker has more.".to_owned(),
-    };
-    NotReady::new(said, fix)
 }

@@ -6,16 +6,20 @@
 
 mod canary;
 mod client;
+mod docker;
 mod native;
 mod options;
 mod pool;
+mod pooled;
 mod protocol;
 mod server;
 mod tier;
+mod workshop;
 
 pub use client::{BrokerClient, Collected, RunEvent, RunStream};
+pub use docker::{DockerTier, EngineOptions, EngineRuntime, SANDBOX_IMAGE};
 pub use native::NativeTier;
-pub use options::BrokerOptions;
+pub use options::{BrokerOptions, TierChoice};
 pub use protocol::{
     BrokerStatus, CODE_MAX, OUTPUT_CAP_MAX, PoolDepth, Readiness, RunSpec, TIMEOUT_MAX,
 };

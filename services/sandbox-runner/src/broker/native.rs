@@ -3,54 +3,33 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use camino::Utf8Path;
 use futures_util::future::BoxFuture;
 use kazma_domain::Entropy;
-use tokio::{
-    runtime::Handle,
-    sync::{Semaphore, mpsc::UnboundedSender, watch},
-    time::timeout,
-};
+use tokio::{runtime::Handle, sync::mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    BrokerError, BrokerOptions, BrokerStatus, Chunk, Finished, Outcome, PoolDepth, Readiness,
-    RunSpec, StartFailure, Tier,
-    canary::{self, NotReady},
-    pool::{Pool, Workshop},
+    BrokerError, BrokerOptions, BrokerStatus, Chunk, Finished, RunSpec, Tier,
+    canary::{NotReady, Sight, broken_promise, refused},
+    pooled::PooledTier,
+    workshop::{Face, Made, Workshop},
 };
-use crate::jail::{Cgroups, Enforcement, Jail, JailError, Limits, RunLimits, Spawner, orphans};
+use crate::jail::{
+    Cgroups, Enforcement, Jail, JailError, RunLimits, Runner, Spawner, Template, orphans,
+};
 
 /// How often what killed jails left is looked for.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
-const SOON: &str = "Wait a few seconds.";
-
-/// What the canary found.
-#[derive(Debug, Clone)]
-enum Stage {
-    Trying,
-    NotReady(NotReady),
-    Proven { runtime: String, pool: Pool },
-}
 
 /// Bubblewrap jails from a pool, once a canary has proven that they hold.
 #[derive(Debug)]
-pub struct NativeTier {
-    stage: watch::Receiver<Stage>,
-    enforcement: Enforcement,
-    limits: Limits,
-    pool_size: usize,
-    queue_bound: usize,
-    queue_wait: Duration,
-    queued: AtomicUsize,
-    running: AtomicUsize,
-    slots: Semaphore,
-    clearing: TaskTracker,
-}
+pub struct NativeTier(PooledTier<JailShop>);
 
 impl NativeTier {
     /// Sends the canary and starts the pool, both in the background, until `stop`.
@@ -59,130 +38,49 @@ impl NativeTier {
         entropy: Arc<dyn Entropy>,
         stop: CancellationToken,
     ) -> Result<Self, BrokerError> {
+        Self::chosen(options, String::new(), entropy, stop)
+    }
+
+    /// The same, with a word on why this tier and no other.
+    pub(super) fn chosen(
+        options: &BrokerOptions,
+        note: String,
+        entropy: Arc<dyn Entropy>,
+        stop: CancellationToken,
+    ) -> Result<Self, BrokerError> {
         let template = options.template()?;
         let cgroups = Cgroups::detect(options.cgroups);
         cgroups.sweep();
-        let enforcement = cgroups.enforcement();
-        let spawner = Spawner::start(Handle::current())?;
-        let workshop = Arc::new(Workshop::new(template, spawner, cgroups));
-        let clearing = workshop.tracker();
-        clearing.spawn(sweep_until(stop.clone()));
-        let (stage, watched) = watch::channel(Stage::Trying);
-        let (size, age, retry) = (
-            options.pool_size,
-            options.max_idle_age,
-            options.canary_retry,
-        );
-        clearing.spawn(async move {
-            let prove = prove(&workshop, &*entropy, retry, &stage, size, age);
-            // The stage holds the pool: when this task ends, so does the pool with its idle jails.
-            stop.run_until_cancelled(prove).await;
-            stage.send_replace(Stage::NotReady(NotReady {
-                reason: "the sandbox is shutting down".to_owned(),
-                fix: "Start Kazma again.".to_owned(),
-            }));
-        });
-        Ok(Self {
-            stage: watched,
-            enforcement,
-            limits: options.limits,
-            pool_size: options.pool_size,
-            queue_bound: options.queue_bound,
-            queue_wait: options.queue_wait,
-            queued: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
-            slots: Semaphore::new(options.max_running),
-            clearing,
-        })
+        let shop = JailShop {
+            enforcement: cgroups.enforcement(),
+            template,
+            spawner: Spawner::start(Handle::current())?,
+            cgroups,
+            made: AtomicU64::new(0),
+        };
+        shop.tracker().spawn(sweep_until(stop.clone()));
+        Ok(Self(PooledTier::start(shop, options, note, entropy, stop)))
     }
 
     /// Waits until no jail is left. Call it after `stop`, when no run is going on.
     pub async fn cleared(&self) {
-        self.clearing.close();
-        self.clearing.wait().await;
+        self.0.cleared().await;
         sweep().await;
     }
+}
 
-    /// Whether runs can start, and whether that is more than a matter of seconds.
-    fn readiness(&self, stage: &Stage) -> (Readiness, bool) {
-        let no = |reason: String, fix: &str| Readiness::NotReady {
-            reason,
-            fix: fix.to_owned(),
-        };
-        let pool = match stage {
-            Stage::Trying => return (no("the sandbox is being tried out".to_owned(), SOON), false),
-            Stage::NotReady(NotReady { reason, fix }) => return (no(reason.clone(), fix), true),
-            Stage::Proven { pool, .. } => pool.state(),
-        };
-        let in_use = pool.idle > 0 || self.running.load(Ordering::Relaxed) > 0;
-        match pool.failing {
-            Some(error) if !in_use => (no(error.to_string(), "The broker keeps trying."), true),
-            None if !pool.filled => (
-                no("the first sandbox is being started".to_owned(), SOON),
-                false,
-            ),
-            // Between two jails there is a queue, and that is no reason to turn anybody away.
-            _ => (Readiness::Ready, true),
-        }
+impl Tier for NativeTier {
+    fn status(&self) -> BrokerStatus {
+        self.0.status()
     }
 
-    async fn take_jail(&self, cancel: &CancellationToken) -> Result<Jail, Finished> {
-        let stage = self.stage.borrow().clone();
-        let pool = match (&stage, self.readiness(&stage).0) {
-            (Stage::Proven { pool, .. }, _) => pool.clone(),
-            (_, Readiness::NotReady { reason, fix }) => {
-                return Err(Finished::not_started(StartFailure::NotReady {
-                    reason,
-                    fix,
-                }));
-            }
-            (_, Readiness::Ready) => return Err(not_made(&JailError::Died)),
-        };
-        match cancel
-            .run_until_cancelled(timeout(self.queue_wait, pool.take()))
-            .await
-        {
-            None => Err(Finished::without_output(Outcome::Cancelled)),
-            Some(Err(_)) => Err(Finished::not_started(StartFailure::QueueTimeout {
-                waited: self.queue_wait,
-            })),
-            Some(Ok(Err(error))) => Err(not_made(&error)),
-            Some(Ok(Ok(jail))) => Ok(jail),
-        }
-    }
-
-    async fn run_in_turn(
-        &self,
-        spec: &RunSpec,
-        chunks: &UnboundedSender<Chunk>,
-        cancel: &CancellationToken,
-    ) -> Finished {
-        let Some(place) = Count::up_to(&self.queued, self.queue_bound) else {
-            return Finished::not_started(StartFailure::QueueFull {
-                bound: self.queue_bound,
-            });
-        };
-        let turn = timeout(self.queue_wait, self.slots.acquire());
-        let _slot = match cancel.run_until_cancelled(turn).await {
-            None => return Finished::without_output(Outcome::Cancelled),
-            Some(Ok(Ok(slot))) => slot,
-            Some(_) => {
-                return Finished::not_started(StartFailure::QueueTimeout {
-                    waited: self.queue_wait,
-                });
-            }
-        };
-        let jail = match self.take_jail(cancel).await {
-            Ok(jail) => jail,
-            Err(finished) => return finished,
-        };
-        drop(place);
-        let _running = Count::up_to(&self.running, usize::MAX);
-        let limits = RunLimits {
-            timeout: spec.timeout,
-            output_cap: spec.output_cap,
-        };
-        jail.run(spec.code.as_bytes(), limits, chunks, cancel).await
+    fn run<'a>(
+        &'a self,
+        spec: &'a RunSpec,
+        chunks: &'a UnboundedSender<Chunk>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Finished> {
+        self.0.run(spec, chunks, cancel)
     }
 }
 
@@ -200,92 +98,145 @@ async fn sweep() {
     }
 }
 
-fn not_made(error: &JailError) -> Finished {
-    Finished::not_started(StartFailure::Jail {
-        reason: error.to_string(),
-    })
-}
-
-/// Tries canaries until one comes back, then keeps the pool for ever.
-async fn prove(
-    workshop: &Arc<Workshop>,
-    entropy: &dyn Entropy,
-    retry: Duration,
-    stage: &watch::Sender<Stage>,
-    size: usize,
-    max_age: Duration,
-) {
-    loop {
-        match canary::send(workshop, entropy).await {
-            Ok(runtime) => {
-                tracing::info!(%runtime, "the sandbox holds");
-                let pool = Pool::start(Arc::clone(workshop), size, max_age);
-                stage.send_replace(Stage::Proven { runtime, pool });
-                return std::future::pending().await;
-            }
-            Err(not_ready) => {
-                tracing::warn!(reason = %not_ready.reason, fix = %not_ready.fix, "the sandbox is not ready");
-                stage.send_replace(Stage::NotReady(not_ready));
-                tokio::time::sleep(retry).await;
-            }
-        }
-    }
-}
-
-/// One more, until dropped.
+/// What jails are made with.
 #[derive(Debug)]
-struct Count<'a>(&'a AtomicUsize);
+struct JailShop {
+    template: Template,
+    spawner: Spawner,
+    cgroups: Cgroups,
+    enforcement: Enforcement,
+    made: AtomicU64,
+}
 
-impl<'a> Count<'a> {
-    fn up_to(counter: &'a AtomicUsize, bound: usize) -> Option<Self> {
-        counter
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-                (n < bound).then(|| n + 1)
-            })
-            .ok()
-            .map(|_| Self(counter))
+impl Made for Jail {
+    fn gone(&self) -> BoxFuture<'static, ()> {
+        let lifeline = self.lifeline();
+        Box::pin(async move { lifeline.gone().await })
+    }
+
+    async fn run(
+        self,
+        code: &[u8],
+        limits: RunLimits,
+        chunks: &UnboundedSender<Chunk>,
+        cancel: &CancellationToken,
+    ) -> Finished {
+        Self::run(self, code, limits, chunks, cancel).await
     }
 }
 
-impl Drop for Count<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+impl Workshop for JailShop {
+    type Made = Jail;
+    type Error = JailError;
 
-impl Tier for NativeTier {
-    fn status(&self) -> BrokerStatus {
-        let stage = self.stage.borrow().clone();
-        let (runtime, pool) = match &stage {
-            Stage::Trying | Stage::NotReady(_) => (None, None),
-            Stage::Proven { runtime, pool } => (Some(runtime.clone()), Some(pool.state())),
-        };
-        let pool = pool.unwrap_or_default();
-        let (readiness, settled) = self.readiness(&stage);
-        BrokerStatus {
-            readiness,
-            settled,
-            tier: "native".to_owned(),
-            runtime,
+    const DIED: JailError = JailError::Died;
+
+    async fn prepare(&self) -> Result<(), NotReady> {
+        Ok(())
+    }
+
+    async fn make(&self) -> Result<Jail, JailError> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("jail-{}-{number}", std::process::id());
+        Jail::start(&self.template, &self.spawner, &self.cgroups, &name).await
+    }
+
+    async fn stale(&self) {
+        std::future::pending().await
+    }
+
+    fn face(&self) -> Face {
+        Face {
+            tier: "native",
+            enforcer: "bubblewrap".to_owned(),
+            image: None,
+            weakness: "It shares this machine's kernel: code that breaks the kernel breaks out."
+                .to_owned(),
             enforcement: self.enforcement.clone(),
-            limits: self.limits,
-            pool: PoolDepth {
-                size: self.pool_size,
-                idle: pool.idle,
-                starting: pool.starting,
-                running: self.running.load(Ordering::Relaxed),
-                queued: self.queued.load(Ordering::Relaxed),
-                replaced: pool.replaced,
-            },
+            limits: self.template.limits,
         }
     }
 
-    fn run<'a>(
-        &'a self,
-        spec: &'a RunSpec,
-        chunks: &'a UnboundedSender<Chunk>,
-        cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Finished> {
-        Box::pin(self.run_in_turn(spec, chunks, cancel))
+    fn workspace(&self) -> &Utf8Path {
+        &self.template.workspace
     }
+
+    fn tracker(&self) -> TaskTracker {
+        self.spawner.clearing()
+    }
+
+    fn judge(&self, sight: &Sight) -> Result<(), NotReady> {
+        if sight.no_new_privs.as_deref() != Some("1") {
+            return Err(broken_promise("no_new_privs is not set"));
+        }
+        if sight.seccomp.as_deref() != Some("2") {
+            return Err(broken_promise("the system call filter is not in force"));
+        }
+        if !refused(&sight.init_descriptors) {
+            return Err(broken_promise("the descriptors of process 1 can be opened"));
+        }
+        Ok(())
+    }
+
+    fn explain(&self, error: &JailError) -> NotReady {
+        let said = error.to_string();
+        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let fix = match error {
+            JailError::Missing {
+                program: "bubblewrap",
+                ..
+            } => "Install bubblewrap (Debian: apt-get install bubblewrap).".to_owned(),
+            JailError::Missing { .. } => {
+                "Put sandbox-init beside the Kazma program; it is part of every build.".to_owned()
+            }
+            JailError::LockDown(_) if has(&["start Python"]) => {
+                "Install Python 3 below /usr (Debian: apt-get install python3), or set its path."
+                    .to_owned()
+            }
+            JailError::Bubblewrap(_) if has(&["user namespace", "new namespace", "uid map"]) => {
+                "Allow unprivileged user namespaces: user.max_user_namespaces above 0, \
+                 kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0 \
+                 where they exist; in a container, a seccomp profile that allows them."
+                    .to_owned()
+            }
+            JailError::Bubblewrap(_) if has(&["mount proc"]) => {
+                "This container hides parts of /proc; start it with an unmasked /proc, or use another \
+                 tier."
+                    .to_owned()
+            }
+            JailError::Bubblewrap(_) if has(&[self.template.workspace.as_str()]) => {
+                self.readable_fix()
+            }
+            _ => "The log of the sandbox broker has more.".to_owned(),
+        };
+        NotReady::new(said, fix)
+    }
+
+    fn unreadable(&self, path: &Utf8Path, answer: &str) -> NotReady {
+        let reader = match self.template.runner {
+            Runner::Nobody => "uid and gid 65534",
+            Runner::Itself => "the broker's own user",
+        };
+        NotReady::new(
+            format!("a snippet ({reader}) cannot read {path} ({answer})"),
+            self.readable_fix(),
+        )
+    }
+}
+
+impl JailShop {
+    fn readable_fix(&self) -> String {
+        let workspace = &self.template.workspace;
+        match self.template.runner {
+            Runner::Nobody => readable_for_nobody(workspace),
+            Runner::Itself => format!("Make {workspace} readable for the user that runs Kazma."),
+        }
+    }
+}
+
+/// How to let uid and gid 65534 read the workspace.
+pub(super) fn readable_for_nobody(workspace: &Utf8Path) -> String {
+    format!(
+        "chgrp 65534 {workspace} && chmod 2750 {workspace}, and give every folder above it the x bit for others."
+    )
 }

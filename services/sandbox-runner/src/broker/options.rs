@@ -4,13 +4,26 @@ use std::time::Duration;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
-use super::BrokerError;
+use super::{BrokerError, EngineOptions};
 use crate::jail::{CgroupChoice, Limits, Runner, Template};
 
 /// Folders of the jail's own making; a workspace there would cover, or be covered by, them.
 const TAKEN: [&str; 9] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys",
 ];
+
+/// Which tier runs code.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum TierChoice {
+    /// Jails of this machine.
+    #[default]
+    Native,
+    /// Containers, and nothing else if that cannot be.
+    Docker(EngineOptions),
+    /// Containers where the engine and the image are there when the broker starts; else jails. The first
+    /// engine that answers is taken.
+    Auto(Vec<EngineOptions>),
+}
 
 /// What the operator decides about the broker. Nothing in a request changes any of it.
 #[derive(Debug, Clone)]
@@ -22,6 +35,8 @@ pub struct BrokerOptions {
     /// The folder that snippets may read: absolute, at the same path inside. When the broker is root, uid
     /// and gid 65534 must be able to reach and read it.
     pub workspace: Utf8PathBuf,
+    /// Which tier runs code.
+    pub tier: TierChoice,
     /// The bubblewrap program.
     pub bwrap: Utf8PathBuf,
     /// Python as it is called inside: below `/usr`.
@@ -55,6 +70,7 @@ impl BrokerOptions {
             socket: socket.into(),
             allowed_uids: vec![rustix::process::geteuid().as_raw()],
             workspace: workspace.into(),
+            tier: TierChoice::Native,
             bwrap: "/usr/bin/bwrap".into(),
             python: "/usr/bin/python3".into(),
             init: None,
@@ -72,6 +88,22 @@ impl BrokerOptions {
 
     /// Checks the settings and makes the template of every jail.
     pub(crate) fn template(&self) -> Result<Template, BrokerError> {
+        self.check()?;
+        Ok(Template {
+            bwrap: self.bwrap.clone(),
+            init: match &self.init {
+                Some(path) => path.clone(),
+                None => beside_this_program()?,
+            },
+            python: self.python.clone(),
+            workspace: self.workspace.clone(),
+            runner: Runner::of_this_process(),
+            limits: self.limits,
+        })
+    }
+
+    /// Checks what every tier needs.
+    pub(crate) fn check(&self) -> Result<(), BrokerError> {
         check_workspace(&self.workspace)?;
         for (setting, value) in [
             ("pool size", self.pool_size),
@@ -85,17 +117,7 @@ impl BrokerOptions {
                 });
             }
         }
-        Ok(Template {
-            bwrap: self.bwrap.clone(),
-            init: match &self.init {
-                Some(path) => path.clone(),
-                None => beside_this_program()?,
-            },
-            python: self.python.clone(),
-            workspace: self.workspace.clone(),
-            runner: Runner::of_this_process(),
-            limits: self.limits,
-        })
+        Ok(())
     }
 }
 

@@ -2,22 +2,13 @@
 //!
 //! One task owns them all; others send it messages. Waiting runs are served in order.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
+use super::workshop::{Made, Workshop};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
-use tokio_util::task::TaskTracker;
-
-use crate::jail::{Cgroups, Jail, JailError, Spawner, Template};
 
 /// Jails that are started at once: a start is CPU work, and more at once only makes each slower.
 const STARTS_AT_ONCE: usize = 2;
@@ -28,72 +19,68 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_hours(1);
 const INBOX: usize = 256;
 
-/// What jails are made with.
-#[derive(Debug)]
-pub(super) struct Workshop {
-    pub(super) template: Template,
-    pub(super) spawner: Spawner,
-    pub(super) cgroups: Cgroups,
-    made: AtomicU64,
-}
-
-impl Workshop {
-    pub(super) fn new(template: Template, spawner: Spawner, cgroups: Cgroups) -> Self {
-        Self {
-            template,
-            spawner,
-            cgroups,
-            made: AtomicU64::new(0),
-        }
-    }
-
-    /// Tracks every task that may hold a jail, so that the broker's end can wait for all of them.
-    pub(super) fn tracker(&self) -> TaskTracker {
-        self.spawner.clearing()
-    }
-
-    pub(super) async fn make(&self) -> Result<Jail, JailError> {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let name = format!("jail-{}-{number}", std::process::id());
-        Jail::start(&self.template, &self.spawner, &self.cgroups, &name).await
-    }
-}
-
 /// What the pool tells about itself.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PoolState {
+#[derive(Debug, Clone)]
+pub(super) struct PoolState<E> {
     pub(super) idle: usize,
     pub(super) starting: usize,
     pub(super) replaced: u64,
     /// A jail has been ready at least once.
     pub(super) filled: bool,
     /// Why the last start failed, until one succeeds.
-    pub(super) failing: Option<JailError>,
+    pub(super) failing: Option<E>,
 }
 
-type Taker = oneshot::Sender<Result<Jail, JailError>>;
+impl<E> Default for PoolState<E> {
+    fn default() -> Self {
+        Self {
+            idle: 0,
+            starting: 0,
+            replaced: 0,
+            filled: false,
+            failing: None,
+        }
+    }
+}
 
-enum Message {
-    Take(Taker),
-    Made(Result<Box<Jail>, JailError>),
+type Answer<W> = Result<<W as Workshop>::Made, <W as Workshop>::Error>;
+type Taker<W> = oneshot::Sender<Answer<W>>;
+
+enum Message<W: Workshop> {
+    Take(Taker<W>),
+    Made(Answer<W>),
     Ended(u64),
 }
 
-struct Idle {
+struct Idle<M> {
     id: u64,
-    jail: Jail,
+    jail: M,
     since: Instant,
 }
 
 /// A handle to the pool. When the last one is dropped, the pool and its idle jails end.
-#[derive(Debug, Clone)]
-pub(super) struct Pool {
-    inbox: mpsc::Sender<Message>,
-    state: watch::Receiver<PoolState>,
+pub(super) struct Pool<W: Workshop> {
+    inbox: mpsc::Sender<Message<W>>,
+    state: watch::Receiver<PoolState<W::Error>>,
 }
 
-impl Pool {
-    pub(super) fn start(workshop: Arc<Workshop>, size: usize, max_age: Duration) -> Self {
+impl<W: Workshop> Clone for Pool<W> {
+    fn clone(&self) -> Self {
+        Self {
+            inbox: self.inbox.clone(),
+            state: self.state.clone(),
+        }
+    }
+}
+
+impl<W: Workshop> fmt::Debug for Pool<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.borrow().fmt(f)
+    }
+}
+
+impl<W: Workshop> Pool<W> {
+    pub(super) fn start(workshop: Arc<W>, size: usize, max_age: Duration) -> Self {
         let (inbox, messages) = mpsc::channel(INBOX);
         let (state, watched) = watch::channel(PoolState::default());
         let tracker = workshop.tracker();
@@ -122,39 +109,39 @@ impl Pool {
     }
 
     /// A fresh jail: at once while some are idle, else as soon as one is ready. Dropping the future is safe.
-    pub(super) async fn take(&self) -> Result<Jail, JailError> {
+    pub(super) async fn take(&self) -> Answer<W> {
         let (taker, jail) = oneshot::channel();
         self.inbox
             .send(Message::Take(taker))
             .await
-            .map_err(|_| JailError::Died)?;
-        jail.await.unwrap_or(Err(JailError::Died))
+            .map_err(|_| W::DIED)?;
+        jail.await.unwrap_or(Err(W::DIED))
     }
 
-    pub(super) fn state(&self) -> PoolState {
+    pub(super) fn state(&self) -> PoolState<W::Error> {
         self.state.borrow().clone()
     }
 }
 
-struct Keeper {
-    workshop: Arc<Workshop>,
+struct Keeper<W: Workshop> {
+    workshop: Arc<W>,
     size: usize,
     max_age: Duration,
-    inbox: mpsc::WeakSender<Message>,
-    state: watch::Sender<PoolState>,
-    idle: VecDeque<Idle>,
-    waiting: VecDeque<Taker>,
+    inbox: mpsc::WeakSender<Message<W>>,
+    state: watch::Sender<PoolState<W::Error>>,
+    idle: VecDeque<Idle<W::Made>>,
+    waiting: VecDeque<Taker<W>>,
     starting: usize,
     next_id: u64,
     replaced: u64,
-    failing: Option<JailError>,
+    failing: Option<W::Error>,
     backoff: Duration,
     not_before: Instant,
     quiet_until: Instant,
 }
 
-impl Keeper {
-    async fn keep(mut self, mut messages: mpsc::Receiver<Message>) {
+impl<W: Workshop> Keeper<W> {
+    async fn keep(mut self, mut messages: mpsc::Receiver<Message<W>>) {
         loop {
             self.refill();
             self.tell();
@@ -174,13 +161,13 @@ impl Keeper {
         }
     }
 
-    fn made(&mut self, made: Result<Box<Jail>, JailError>) {
+    fn made(&mut self, made: Answer<W>) {
         self.starting = self.starting.saturating_sub(1);
         match made {
             Ok(jail) => {
                 self.failing = None;
                 self.backoff = BACKOFF_FIRST;
-                self.put(*jail);
+                self.put(jail);
             }
             Err(error) => {
                 tracing::warn!(%error, "a sandbox could not be started");
@@ -195,12 +182,12 @@ impl Keeper {
         }
     }
 
-    fn put(&mut self, jail: Jail) {
+    fn put(&mut self, jail: W::Made) {
         let id = self.next_id;
         self.next_id = self.next_id.saturating_add(1);
-        let (lifeline, inbox) = (jail.lifeline(), self.inbox.clone());
+        let (gone, inbox) = (jail.gone(), self.inbox.clone());
         tokio::spawn(async move {
-            lifeline.gone().await;
+            gone.await;
             if let Some(inbox) = inbox.upgrade() {
                 let _ = inbox.send(Message::Ended(id)).await;
             }
@@ -228,7 +215,7 @@ impl Keeper {
         }
     }
 
-    fn drop_idle(&mut self, gone: impl Fn(&Idle) -> bool) {
+    fn drop_idle(&mut self, gone: impl Fn(&Idle<W::Made>) -> bool) {
         let before = self.idle.len();
         self.idle.retain(|idle| !gone(idle));
         let dropped = before.saturating_sub(self.idle.len());
@@ -248,7 +235,7 @@ impl Keeper {
             self.starting += 1;
             let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
             workshop.tracker().spawn(async move {
-                let made = workshop.make().await.map(Box::new);
+                let made = workshop.make().await;
                 if let Some(inbox) = inbox.upgrade() {
                     let _ = inbox.send(Message::Made(made)).await;
                 }

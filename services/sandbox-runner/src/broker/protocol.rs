@@ -108,8 +108,16 @@ pub struct BrokerStatus {
     pub settled: bool,
     /// The tier's name, as on cards.
     pub tier: String,
+    /// What makes the boundary, such as `bubblewrap` or `runc`.
+    pub enforcer: String,
     /// What runs the code, such as `Python 3.11.2`; `None` until the canary has passed.
     pub runtime: Option<String>,
+    /// The id of the image that sandboxes are made from; `None` where there is no image.
+    pub image: Option<String>,
+    /// What the boundary does not stop, in one line.
+    pub weakness: String,
+    /// Why this tier and no other; empty where the operator named it.
+    pub note: String,
     /// What holds the limits.
     pub enforcement: Enforcement,
     /// The limits.

@@ -10,6 +10,7 @@ use std::{
 
 use camino::Utf8Path;
 use kazma_domain::{CallId, Entropy};
+use kazma_runtime::SystemClock;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc::unbounded_channel},
@@ -21,7 +22,8 @@ use tokio_util::{
 };
 
 use super::{
-    BrokerError, BrokerOptions, NativeTier, RunSpec, Tier,
+    BrokerError, BrokerOptions, DockerTier, EngineOptions, NativeTier, RunSpec, Tier, TierChoice,
+    docker::available,
     protocol::{Reply, Request, Wire},
 };
 
@@ -51,7 +53,7 @@ pub fn listen(path: &Utf8Path) -> Result<UnixListener, BrokerError> {
     Ok(listener)
 }
 
-/// Runs the broker with the `native` tier until `stop`; then every jail is killed.
+/// Runs the broker with the tier that the options choose until `stop`; then every sandbox is killed.
 ///
 /// `listener` is one that somebody bound already; without it, the options' socket is bound.
 pub async fn serve(
@@ -64,12 +66,47 @@ pub async fn serve(
         Some(listener) => listener,
         None => listen(&options.socket)?,
     };
-    let tier = Arc::new(NativeTier::start(&options, entropy, stop.clone())?);
-    serve_tier(Arc::clone(&tier), &options, listener, stop).await;
-    if timeout(CLEAR_LIMIT, tier.cleared()).await.is_err() {
-        tracing::error!("some sandboxes were not cleared away");
+    let (engine, note) = match options.tier.clone() {
+        TierChoice::Native => (None, String::new()),
+        TierChoice::Docker(engine) => (Some(engine), String::new()),
+        TierChoice::Auto(engines) => first_available(engines).await,
+    };
+    if let Some(engine) = engine {
+        let clock = Arc::new(SystemClock);
+        let tier = DockerTier::start(&options, engine, note, clock, entropy, stop.clone())?;
+        let tier = Arc::new(tier);
+        serve_tier(Arc::clone(&tier), &options, listener, stop).await;
+        clear(tier.cleared()).await;
+    } else {
+        let tier = Arc::new(NativeTier::chosen(&options, note, entropy, stop.clone())?);
+        serve_tier(Arc::clone(&tier), &options, listener, stop).await;
+        clear(tier.cleared()).await;
     }
     Ok(())
+}
+
+/// The first engine that has the image; none where none has, and why not.
+async fn first_available(engines: Vec<EngineOptions>) -> (Option<EngineOptions>, String) {
+    let mut reasons = Vec::new();
+    for engine in engines {
+        match available(&engine).await {
+            Ok(()) => {
+                let note = format!(
+                    "The engine at {} has the image {}.",
+                    engine.socket, engine.image
+                );
+                return (Some(engine), note);
+            }
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    (None, format!("No containers: {}.", reasons.join("; ")))
+}
+
+async fn clear(cleared: impl Future<Output = ()>) {
+    if timeout(CLEAR_LIMIT, cleared).await.is_err() {
+        tracing::error!("some sandboxes were not cleared away");
+    }
 }
 
 /// Serves any tier until `stop`, and returns when all its runs have ended.

@@ -27,8 +27,8 @@ use rustix::{
     mount::{MountFlags, mount_remount},
     process::{
         DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus,
-        kill_process_group, pidfd_open, set_dumpable_behavior, set_parent_process_death_signal,
-        setrlimit, wait,
+        getrlimit, kill_process_group, pidfd_open, set_dumpable_behavior,
+        set_parent_process_death_signal, setrlimit, wait,
     },
     thread::{
         CapabilitySet, CapabilitySets, clear_ambient_capability_set,
@@ -37,6 +37,11 @@ use rustix::{
 };
 
 use super::{report::Report, seccomp};
+
+mod container;
+mod usage;
+
+pub(crate) use container::MODE as CONTAINER_MODE;
 
 const BOOTSTRAP: &str = include_str!("bootstrap.py");
 /// How the broker and a person tell that the init, not the snippet, gave up.
@@ -140,8 +145,13 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> InitError {
     }
 }
 
-/// Runs the init. `arguments`: the path of Python and the limits, as [`Rlimits`] prints them.
+/// Runs the init. `arguments`: the path of Python and the limits, as [`Rlimits`] prints them; in a container
+/// the word `container` comes first.
 pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|first| first == CONTAINER_MODE).is_some() {
+        return container::main(arguments);
+    }
     let Ok(control) = io::stdin()
         .as_fd()
         .try_clone_to_owned()
@@ -176,13 +186,20 @@ fn locked_down(
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(step("hide process 1"))?;
     seal_tmp(&limits)?;
     drop_privileges()?;
+    forget_privileges()?;
     // Capabilities that go can take this with them, so it is asked for again.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("die with the broker"))?;
     limit(&limits)?;
+    limit_processes(limits.processes)?;
+    filter_calls()?;
+    start_python(&python, Stdio::inherit)
+}
+
+fn filter_calls() -> Result<(), InitError> {
     for program in seccomp::programs()? {
         seccompiler::apply_filter(&program)?;
     }
-    start_python(&python)
+    Ok(())
 }
 
 fn seal_tmp(limits: &Rlimits) -> Result<(), InitError> {
@@ -196,12 +213,17 @@ fn seal_tmp(limits: &Rlimits) -> Result<(), InitError> {
 }
 
 fn drop_privileges() -> Result<(), InitError> {
-    set_no_new_privs(true).map_err(step("set no_new_privs"))?;
     clear_ambient_capability_set().map_err(step("drop ambient capabilities"))?;
     for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::SETPCAP] {
         remove_capability_from_bounding_set(capability)
             .map_err(step("empty the capability bounding set"))?;
     }
+    Ok(())
+}
+
+/// Gives up what privileges there are, and the ways to new ones. Needs none itself.
+fn forget_privileges() -> Result<(), InitError> {
+    set_no_new_privs(true).map_err(step("set no_new_privs"))?;
     let none = CapabilitySet::empty();
     set_capabilities(
         None,
@@ -217,7 +239,6 @@ fn drop_privileges() -> Result<(), InitError> {
 fn limit(limits: &Rlimits) -> Result<(), InitError> {
     for (resource, value) in [
         (Resource::As, limits.address_space),
-        (Resource::Nproc, limits.processes),
         (Resource::Nofile, limits.open_files),
         (Resource::Fsize, limits.file_size),
         (Resource::Cpu, limits.cpu_seconds),
@@ -225,17 +246,31 @@ fn limit(limits: &Rlimits) -> Result<(), InitError> {
         (Resource::Memlock, 0),
         (Resource::Msgqueue, 0),
     ] {
-        let both = Rlimit {
-            current: Some(value),
-            maximum: Some(value),
-        };
-        setrlimit(resource, both).map_err(step("set resource limits"))?;
+        set_both(resource, value)?;
     }
     Ok(())
 }
 
+/// Apart from the others: the kernel counts processes for each user of a user namespace. A jail has a
+/// namespace of its own; containers share the host's, and this would count all of them together.
+fn limit_processes(value: u64) -> Result<(), InitError> {
+    set_both(Resource::Nproc, value)
+}
+
+/// One that is as low already is left alone: gVisor refuses to set some, and has them from the engine.
+fn set_both(resource: Resource, value: u64) -> Result<(), InitError> {
+    if getrlimit(resource).maximum.is_some_and(|now| now <= value) {
+        return Ok(());
+    }
+    let both = Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    };
+    setrlimit(resource, both).map_err(step("set resource limits"))
+}
+
 #[expect(clippy::disallowed_methods, reason = "it exists to start Python")]
-fn start_python(path: &str) -> Result<(Child, ChildStdin), InitError> {
+fn start_python(path: &str, output: fn() -> Stdio) -> Result<(Child, ChildStdin), InitError> {
     let failed = |source| InitError::Python {
         path: path.to_owned(),
         source,
@@ -243,6 +278,8 @@ fn start_python(path: &str) -> Result<(Child, ChildStdin), InitError> {
     let mut python = Command::new(path)
         .args(["-I", "-B", "-c", BOOTSTRAP])
         .stdin(Stdio::piped())
+        .stdout(output())
+        .stderr(output())
         .spawn()
         .map_err(failed)?;
     let input = python

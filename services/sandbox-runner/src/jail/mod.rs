@@ -5,13 +5,14 @@
 
 mod cgroup;
 mod command;
+pub(crate) mod frame;
 pub mod init;
 mod limits;
 pub mod orphans;
 mod outcome;
 mod output;
 mod process;
-mod report;
+pub(crate) mod report;
 mod run;
 mod seccomp;
 mod spawner;
@@ -21,6 +22,8 @@ pub use command::{Runner, Template};
 pub use limits::{EnforcedBy, Enforcement, Limits};
 pub(crate) use outcome::millis;
 pub use outcome::{Chunk, Finished, Outcome, OutputStream, StartFailure, Totals};
+pub(crate) use output::Output;
+pub(crate) use process::container_rlimits;
 pub use process::{Jail, JailError};
 pub use run::RunLimits;
 pub use spawner::Spawner;

@@ -104,6 +104,11 @@ pub enum Outcome {
         #[serde(flatten)]
         failure: StartFailure,
     },
+    /// It ran, and its sandbox ended before it could be said how. Nothing of it is left.
+    Broken {
+        /// What is known.
+        reason: String,
+    },
     /// It ran, and nobody can say how it ended: its jail or the broker is gone.
     Lost {
         /// What is known.

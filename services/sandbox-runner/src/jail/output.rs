@@ -28,7 +28,7 @@ struct Pending {
 
 /// Collects, cuts and counts output.
 #[derive(Debug)]
-pub(super) struct Output<'a> {
+pub(crate) struct Output<'a> {
     cap: usize,
     chunks: &'a UnboundedSender<Chunk>,
     stdout: Pending,
@@ -40,7 +40,7 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(cap: usize, chunks: &'a UnboundedSender<Chunk>) -> Self {
+    pub(crate) fn new(cap: usize, chunks: &'a UnboundedSender<Chunk>) -> Self {
         Self {
             cap,
             chunks,
@@ -54,7 +54,7 @@ impl<'a> Output<'a> {
     }
 
     /// Takes what was read; what is beyond the cap is counted and dropped.
-    pub(super) fn take(&mut self, stream: OutputStream, data: &[u8]) {
+    pub(crate) fn take(&mut self, stream: OutputStream, data: &[u8]) {
         let count = data.len() as u64;
         let free = self
             .cap
@@ -90,13 +90,13 @@ impl<'a> Output<'a> {
     }
 
     /// When something must be sent.
-    pub(super) fn due(&self) -> Instant {
+    pub(crate) fn due(&self) -> Instant {
         let earliest = self.stdout.due.into_iter().chain(self.stderr.due).min();
         earliest.unwrap_or_else(|| Instant::now() + NEVER)
     }
 
     /// Sends what is pending, but for the beginning of a character.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             self.send(stream, 1);
             let pending = self.pending(stream);
@@ -107,7 +107,7 @@ impl<'a> Output<'a> {
     }
 
     /// Sends everything and tells the totals.
-    pub(super) fn finish(mut self) -> Totals {
+    pub(crate) fn finish(mut self) -> Totals {
         self.flush();
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             let rest = std::mem::take(&mut self.pending(stream).data).freeze();

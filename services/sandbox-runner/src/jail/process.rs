@@ -304,6 +304,20 @@ fn has_ended(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
+/// What the init of a container limits, behind the engine's own limits.
+pub(crate) fn container_rlimits(limits: &Limits) -> String {
+    Rlimits {
+        address_space: limits.memory_bytes.saturating_mul(ADDRESS_SPACE_FACTOR),
+        processes: limits.pids,
+        open_files: limits.open_files,
+        file_size: limits.tmp_bytes,
+        cpu_seconds: limits.cpu_seconds,
+        tmp_bytes: limits.tmp_bytes,
+        tmp_files: limits.tmp_files,
+    }
+    .to_string()
+}
+
 fn rlimits(limits: &Limits, cgroups: &Cgroups) -> Rlimits {
     // Where a cgroup holds a limit, the rlimit is only a backstop: the cgroup counts what it refuses.
     let backstop = |controller, limit: u64, factor: u64| {

@@ -7,6 +7,13 @@ use std::fmt;
 pub(crate) enum Report {
     /// Everything is locked down and Python was started.
     Locked,
+    /// Which folder a container was started in, by its device and inode.
+    Stands {
+        /// The device's number.
+        device: u64,
+        /// The inode's number.
+        inode: u64,
+    },
     /// The jail could not be locked down; nothing was run.
     Failed(String),
     /// The snippet's process exited, and nothing else is left in the jail.
@@ -19,6 +26,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Locked => f.write_str("locked"),
+            Self::Stands { device, inode } => write!(f, "stands {device} {inode}"),
             Self::Failed(reason) => write!(f, "failed {}", reason.replace('\n', " ")),
             Self::Exited(code) => write!(f, "exited {code}"),
             Self::Signalled(signal) => write!(f, "signalled {signal}"),
@@ -32,6 +40,13 @@ impl Report {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "locked" => Some(Self::Locked),
+            "stands" => {
+                let (device, inode) = rest.split_once(' ')?;
+                Some(Self::Stands {
+                    device: device.parse().ok()?,
+                    inode: inode.parse().ok()?,
+                })
+            }
             "failed" => Some(Self::Failed(rest.to_owned())),
             "exited" => rest.parse().ok().map(Self::Exited),
             "signalled" => rest.parse().ok().map(Self::Signalled),
@@ -48,6 +63,10 @@ mod tests {
     fn every_report_survives_the_line() {
         for report in [
             Report::Locked,
+            Report::Stands {
+                device: 2049,
+                inode: 7,
+            },
             Report::Failed("no /tmp".to_owned()),
             Report::Exited(3),
             Report::Signalled(9),

@@ -177,7 +177,7 @@ fn judge(end: End, totals: &Totals, limits: RunLimits, machine: &Limits) -> Outc
         },
         (_, Some(Kill::Cancelled)) => Outcome::Cancelled,
         (Some(Report::Failed(reason)), None) => Outcome::Lost { reason },
-        (Some(Report::Locked) | None, None) => Outcome::Lost {
+        (Some(Report::Locked | Report::Stands { .. }) | None, None) => Outcome::Lost {
             reason: "the jail ended without a report".to_owned(),
         },
     }

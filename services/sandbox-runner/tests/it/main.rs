@@ -12,7 +12,9 @@
 )]
 
 mod confinement;
+mod docker;
 mod ends;
+mod engine;
 mod house;
 mod orphans;
 mod pool;

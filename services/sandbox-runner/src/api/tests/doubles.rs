@@ -498,6 +498,7 @@ impl Python {
                     sandbox,
                     trouble: None,
                     pool: 2,
+                    note: String::new(),
                 },
                 unreachable: false,
                 gate: None,

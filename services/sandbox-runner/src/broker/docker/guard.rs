@@ -1,0 +1,272 @@
+//! The second look at a request before the engine sees it. It denies by default: a field that is not
+//! named here is not sent, and a named one has the one value that it may have.
+//!
+//! It knows nothing of how [`super::template`] builds the request, only what a sandbox is. So a mistake
+//! there, or a value that got in where none belongs, is held back here.
+
+use bollard::models::ContainerCreateBody;
+use camino::Utf8Path;
+use serde_json::Value;
+
+use super::template::{
+    ENVIRONMENT, INIT, LABEL_BROKER, LABEL_DEADLINE, LABEL_MANAGED, LABEL_OWNER, NOBODY, PYTHON,
+};
+use crate::jail::{Limits, init::CONTAINER_MODE};
+
+/// What this broker's containers may be.
+#[derive(Debug, Clone)]
+pub(super) struct Policy<'a> {
+    pub(super) image_id: &'a str,
+    pub(super) workspace: &'a Utf8Path,
+    pub(super) runtime: &'a str,
+    pub(super) owner: &'a str,
+    /// No limit may be above these.
+    pub(super) most: &'a Limits,
+}
+
+/// Which field was wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not as a sandbox has it")]
+pub(super) struct Violation(String);
+
+type Checked = Result<(), Violation>;
+
+/// Fields without which a container is not locked down.
+const NEEDED: [&str; 14] = [
+    "Image",
+    "User",
+    "WorkingDir",
+    "Entrypoint",
+    "Cmd",
+    "Env",
+    "Labels",
+    "Healthcheck",
+    "OpenStdin",
+    "StdinOnce",
+    "Tty",
+    "NetworkDisabled",
+    "Hostname",
+    "HostConfig",
+];
+const NEEDED_OF_HOST: [&str; 17] = [
+    "NetworkMode",
+    "IpcMode",
+    "Memory",
+    "MemorySwap",
+    "NanoCpus",
+    "PidsLimit",
+    "Ulimits",
+    "ReadonlyRootfs",
+    "Privileged",
+    "CapDrop",
+    "SecurityOpt",
+    "Tmpfs",
+    "Mounts",
+    "LogConfig",
+    "RestartPolicy",
+    "AutoRemove",
+    "Runtime",
+];
+
+/// Checks the request as it will be written.
+pub(super) fn check(body: &ContainerCreateBody, policy: &Policy<'_>) -> Checked {
+    let written = serde_json::to_value(body).map_err(|_| Violation("the request".to_owned()))?;
+    check_value(&written, policy)
+}
+
+pub(super) fn check_value(body: &Value, policy: &Policy<'_>) -> Checked {
+    let fields = object(body, "the request")?;
+    all_there(fields, &NEEDED)?;
+    fields
+        .iter()
+        .try_for_each(|(name, value)| holds(name, top(name, value, policy)?))
+}
+
+fn top(name: &str, value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
+    Ok(match name {
+        "Image" => value == policy.image_id && is_id(policy.image_id),
+        "User" => value == NOBODY,
+        "Hostname" => value == "sandbox",
+        "WorkingDir" => value == policy.workspace.as_str(),
+        "Entrypoint" => is_words(value, &[INIT]),
+        "Cmd" => match value.as_array().map(Vec::as_slice) {
+            Some([mode, python, limits]) => {
+                mode == CONTAINER_MODE && python == PYTHON && limits.as_str().is_some_and(numbers)
+            }
+            _ => false,
+        },
+        "Env" => is_words(value, &ENVIRONMENT),
+        "Labels" => labels(value, policy)?,
+        "Healthcheck" => *value == serde_json::json!({"Test": ["NONE"]}),
+        "AttachStdin" | "AttachStdout" | "AttachStderr" | "OpenStdin" | "StdinOnce"
+        | "NetworkDisabled" => value == true,
+        "Tty" => value == false,
+        "HostConfig" => {
+            let fields = object(value, "HostConfig")?;
+            all_there(fields, &NEEDED_OF_HOST)?;
+            for (name, value) in fields {
+                holds(name, host(name, value, policy)?)?;
+            }
+            true
+        }
+        _ => false,
+    })
+}
+
+fn host(name: &str, value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
+    let most = policy.most;
+    Ok(match name {
+        "NetworkMode" | "IpcMode" => value == "none",
+        "CgroupnsMode" => value == "private",
+        "Memory" | "MemorySwap" => within(value, most.memory_bytes),
+        "NanoCpus" => within(value, most.cpu_millis.saturating_mul(1_000_000)),
+        "PidsLimit" => within(value, most.pids),
+        "Ulimits" => ulimits(value, most),
+        "ReadonlyRootfs" => value == true,
+        "Privileged" | "AutoRemove" => value == false,
+        "CapDrop" => is_words(value, &["ALL"]),
+        "SecurityOpt" => is_words(value, &["no-new-privileges"]),
+        "Tmpfs" => tmpfs(value, most)?,
+        "Mounts" => match value.as_array().map(Vec::as_slice) {
+            Some([mount]) => workspace_mount(mount, policy)?,
+            _ => false,
+        },
+        "LogConfig" => *value == serde_json::json!({"Type": "none"}),
+        "RestartPolicy" => *value == serde_json::json!({"Name": "no"}),
+        "Runtime" => value == policy.runtime && !policy.runtime.is_empty(),
+        _ => false,
+    })
+}
+
+fn labels(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
+    let fields = object(value, "Labels")?;
+    all_there(
+        fields,
+        &[LABEL_MANAGED, LABEL_OWNER, LABEL_BROKER, LABEL_DEADLINE],
+    )?;
+    Ok(fields.iter().all(|(name, value)| {
+        let Some(value) = value.as_str() else {
+            return false;
+        };
+        match name.as_str() {
+            LABEL_MANAGED => value == "1",
+            LABEL_OWNER => value == policy.owner,
+            LABEL_BROKER => plain(value),
+            LABEL_DEADLINE => value.parse::<i64>().is_ok_and(|deadline| deadline > 0),
+            _ => false,
+        }
+    }))
+}
+
+fn ulimits(value: &Value, most: &Limits) -> bool {
+    let held = [
+        ("nofile", most.open_files),
+        ("fsize", most.tmp_bytes),
+        ("cpu", most.cpu_seconds),
+        ("core", 0),
+        ("memlock", 0),
+        ("msgqueue", 0),
+    ];
+    let limit = |limit: &Value, (name, most): (&str, u64)| {
+        let field = |key| limit.get(key).and_then(Value::as_u64);
+        limit.as_object().is_some_and(|fields| fields.len() == 3)
+            && limit.get("Name").is_some_and(|named| named == name)
+            && field("Soft").is_some_and(|soft| soft <= most)
+            && field("Hard").is_some_and(|hard| hard <= most)
+    };
+    value.as_array().is_some_and(|limits| {
+        limits.len() == held.len() && limits.iter().zip(held).all(|(one, of)| limit(one, of))
+    })
+}
+
+fn tmpfs(value: &Value, most: &Limits) -> Result<bool, Violation> {
+    let fields = object(value, "Tmpfs")?;
+    let Some(options) = fields.get("/tmp").and_then(Value::as_str) else {
+        return Ok(false);
+    };
+    let options: Vec<_> = options.split(',').collect();
+    let has = |wanted: &&str| options.contains(wanted);
+    let sized = |name: &str, most: u64| {
+        options
+            .iter()
+            .filter_map(|option| option.strip_prefix(name))
+            .filter_map(|number| number.parse::<u64>().ok())
+            .filter(|number| (1..=most).contains(number))
+            .count()
+            == 1
+    };
+    Ok(fields.len() == 1
+        && options.len() == 7
+        && ["rw", "noexec", "nosuid", "nodev", "mode=1777"]
+            .iter()
+            .all(has)
+        && sized("size=", most.tmp_bytes)
+        && sized("nr_inodes=", most.tmp_files))
+}
+
+fn workspace_mount(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
+    let fields = object(value, "Mounts")?;
+    all_there(
+        fields,
+        &["Type", "Source", "Target", "ReadOnly", "BindOptions"],
+    )?;
+    Ok(fields.iter().all(|(name, value)| match name.as_str() {
+        "Type" => value == "bind",
+        "Source" | "Target" => value == policy.workspace.as_str(),
+        "ReadOnly" => value == true,
+        "BindOptions" => *value == serde_json::json!({"Propagation": "rprivate"}),
+        _ => false,
+    }))
+}
+
+fn object<'a>(
+    value: &'a Value,
+    name: &str,
+) -> Result<&'a serde_json::Map<String, Value>, Violation> {
+    value.as_object().ok_or_else(|| Violation(name.to_owned()))
+}
+
+fn all_there(fields: &serde_json::Map<String, Value>, needed: &[&str]) -> Checked {
+    needed
+        .iter()
+        .try_for_each(|name| holds(name, fields.contains_key(*name)))
+}
+
+fn holds(name: &str, held: bool) -> Checked {
+    if held {
+        Ok(())
+    } else {
+        Err(Violation(name.to_owned()))
+    }
+}
+
+/// At least 1 too: to an engine, 0 means no limit.
+fn within(value: &Value, most: u64) -> bool {
+    value
+        .as_u64()
+        .is_some_and(|number| (1..=most).contains(&number))
+}
+
+fn is_words(value: &Value, wanted: &[&str]) -> bool {
+    value
+        .as_array()
+        .is_some_and(|words| words.iter().eq(wanted.iter()))
+}
+
+fn numbers(text: &str) -> bool {
+    !text.is_empty() && text.split(',').all(|number| number.parse::<u64>().is_ok())
+}
+
+/// `sha256:` and 64 hexadecimal digits.
+fn is_id(text: &str) -> bool {
+    text.strip_prefix("sha256:")
+        .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Letters, digits and dashes.
+pub(super) fn plain(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+use camino::Utf8PathBuf;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    broker::docker::{facts::CgroupVersion, template::Blueprint},
+    jail::container_rlimits,
+};
+
+fn blueprint() -> Blueprint {
+    let limits = Limits::default();
+    Blueprint {
+        image_id: format!("sha256:{}", "ab".repeat(32)),
+        workspace: Utf8PathBuf::from("/srv/workspace"),
+        limits,
+        runtime: "runc".to_owned(),
+        cgroups: CgroupVersion::Two,
+        owner: "home".to_owned(),
+        broker: "0a1b".to_owned(),
+        rlimits: container_rlimits(&limits),
+    }
+}
+
+fn judged(body: &Value) -> Result<(), Violation> {
+    let blueprint = blueprint();
+    let policy = Policy {
+        image_id: &blueprint.image_id,
+        workspace: &blueprint.workspace,
+        runtime: &blueprint.runtime,
+        owner: &blueprint.owner,
+        most: &blueprint.limits,
+    };
+    check_value(body, &policy)
+}
+
+fn good() -> Value {
+    serde_json::to_value(blueprint().body(1_900_000_000)).unwrap()
+}
+
+/// Every place in `value`, as JSON pointers.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    let step = |key: &str| format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+    match value {
+        Value::Object(fields) => {
+            for (key, inner) in fields {
+                found.push(step(key));
+                places(inner, &step(key), found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, inner) in items.iter().enumerate() {
+                found.push(step(&index.to_string()));
+                places(inner, &step(&index.to_string()), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_template_passes() {
+    assert_eq!(judged(&good()), Ok(()));
+}
+
+#[test]
+fn nothing_that_is_there_may_be_missing() {
+    let mut paths = Vec::new();
+    places(&good(), "", &mut paths);
+    assert!(paths.len() > 60, "{paths:?}");
+    // To be attached from the start is a convenience of the engine's, and its groups may be of the first kind.
+    let optional = [
+        "/AttachStdin",
+        "/AttachStdout",
+        "/AttachStderr",
+        "/HostConfig/CgroupnsMode",
+    ];
+    for path in paths
+        .iter()
+        .filter(|path| !optional.contains(&path.as_str()))
+    {
+        let mut body = good();
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        let key = key.replace("~1", "/").replace("~0", "~");
+        match body.pointer_mut(parent).unwrap() {
+            Value::Object(fields) => drop(fields.remove(&key)),
+            Value::Array(items) => drop(items.remove(key.parse().unwrap())),
+            _ => unreachable!(),
+        }
+        assert!(judged(&body).is_err(), "without {path}");
+    }
+}
+
+#[test]
+fn known_ways_out_are_held_back() {
+    for (path, value) in [
+        ("/HostConfig/Privileged", json!(true)),
+        ("/HostConfig/CapAdd", json!(["SYS_ADMIN"])),
+        ("/HostConfig/Devices", json!([{"PathOnHost": "/dev/kvm"}])),
+        ("/HostConfig/DeviceRequests", json!([{"Count": -1}])),
+        ("/HostConfig/PidMode", json!("host")),
+        ("/HostConfig/IpcMode", json!("host")),
+        ("/HostConfig/UsernsMode", json!("host")),
+        ("/HostConfig/UTSMode", json!("host")),
+        ("/HostConfig/CgroupnsMode", json!("host")),
+        ("/HostConfig/CgroupParent", json!("/")),
+        ("/HostConfig/NetworkMode", json!("host")),
+        ("/HostConfig/NetworkMode", json!("container:x")),
+        ("/HostConfig/Binds", json!(["/:/host"])),
+        ("/HostConfig/VolumesFrom", json!(["x"])),
+        ("/HostConfig/Links", json!(["x:y"])),
+        (
+            "/HostConfig/Sysctls",
+            json!({"kernel.core_pattern": "|/bin/sh"}),
+        ),
+        (
+            "/HostConfig/SecurityOpt",
+            json!(["no-new-privileges", "seccomp=unconfined"]),
+        ),
+        (
+            "/HostConfig/SecurityOpt",
+            json!(["no-new-privileges=false"]),
+        ),
+        (
+            "/HostConfig/SecurityOpt",
+            json!(["apparmor=unconfined", "no-new-privileges"]),
+        ),
+        ("/HostConfig/MaskedPaths", json!([])),
+        ("/HostConfig/ReadonlyPaths", json!([])),
+        ("/HostConfig/Runtime", json!("other")),
+        ("/HostConfig/Memory", json!(0)),
+        ("/HostConfig/Memory", json!(1_u64 << 40)),
+        ("/HostConfig/MemorySwap", json!(-1)),
+        ("/HostConfig/PidsLimit", json!(-1)),
+        ("/HostConfig/PidsLimit", json!(65)),
+        ("/HostConfig/NanoCpus", json!(2_000_000_000_u64)),
+        ("/HostConfig/OomKillDisable", json!(true)),
+        ("/HostConfig/OomScoreAdj", json!(-1000)),
+        ("/HostConfig/LogConfig", json!({"Type": "json-file"})),
+        ("/HostConfig/GroupAdd", json!(["0"])),
+        (
+            "/HostConfig/PortBindings",
+            json!({"80/tcp": [{"HostPort": "80"}]}),
+        ),
+        ("/HostConfig/RestartPolicy", json!({"Name": "always"})),
+        (
+            "/HostConfig/Tmpfs",
+            json!({"/tmp": "rw,exec,nosuid,nodev,size=1,nr_inodes=1,mode=1777"}),
+        ),
+        (
+            "/HostConfig/Tmpfs",
+            json!({"/tmp": "rw,noexec,nosuid,nodev,size=1,nr_inodes=1,mode=1777,exec"}),
+        ),
+        ("/HostConfig/Tmpfs/~1usr", json!("rw")),
+        ("/HostConfig/Mounts/0/Source", json!("/")),
+        (
+            "/HostConfig/Mounts/0/Source",
+            json!("/srv/workspace/../../etc"),
+        ),
+        ("/HostConfig/Mounts/0/Source", json!("/var/run/docker.sock")),
+        ("/HostConfig/Mounts/0/ReadOnly", json!(false)),
+        ("/HostConfig/Mounts/0/Type", json!("volume")),
+        (
+            "/HostConfig/Mounts/0/BindOptions",
+            json!({"Propagation": "rshared"}),
+        ),
+        (
+            "/HostConfig/Mounts/0/BindOptions",
+            json!({"Propagation": "rprivate", "CreateMountpoint": true}),
+        ),
+        ("/User", json!("0:0")),
+        ("/Image", json!("kazma-sandbox")),
+        ("/Entrypoint", json!(["/bin/sh"])),
+        ("/Cmd", json!(["container", "/usr/bin/python3", "1; sh"])),
+        ("/Env", json!(["LD_PRELOAD=/tmp/x.so"])),
+        ("/Tty", json!(true)),
+        ("/NetworkDisabled", json!(false)),
+        (
+            "/NetworkingConfig",
+            json!({"EndpointsConfig": {"bridge": {}}}),
+        ),
+        ("/Volumes", json!({"/data": {}})),
+        ("/ExposedPorts", json!({"80/tcp": {}})),
+        ("/Healthcheck", json!({"Test": ["CMD", "sh"]})),
+        ("/Labels/kazma.sandbox.owner", json!("other")),
+        ("/Labels/com.example", json!("x")),
+    ] {
+        let mut body = good();
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        let key = key.replace("~1", "/");
+        match body.pointer_mut(parent).unwrap() {
+            Value::Object(fields) => drop(fields.insert(key, value.clone())),
+            Value::Array(items) => items[key.parse::<usize>().unwrap()] = value.clone(),
+            _ => unreachable!(),
+        }
+        assert!(judged(&body).is_err(), "{path} = {value}");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z/:=.]{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map("[A-Za-z/]{1,10}", inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    /// Whatever is changed anywhere: the request is refused, or says no more than before.
+    #[test]
+    fn no_other_value_gets_through(pick in any::<prop::sample::Index>(), value in any_json()) {
+        let mut paths = Vec::new();
+        places(&good(), "", &mut paths);
+        let path = &paths[pick.index(paths.len())];
+        let mut body = good();
+        *body.pointer_mut(path).unwrap() = value.clone();
+        if judged(&body).is_ok() {
+            let before = good();
+            let before = before.pointer(path).unwrap();
+            let lower = value.as_u64().zip(before.as_u64()).is_some_and(|(now, then)| now <= then);
+            let free = path == "/Labels/kazma.sandbox.broker" || path == "/Cmd/2";
+            prop_assert!(before == &value || lower || free, "{} = {}", path, value);
+        }
+    }
+
+    #[test]
+    fn no_field_that_is_not_named_gets_through(name in "[A-Za-z]{1,16}", value in any_json(), inner in any::<bool>()) {
+        let mut body = good();
+        let fields = if inner { &mut body["HostConfig"] } else { &mut body };
+        let fields = fields.as_object_mut().unwrap();
+        prop_assume!(!fields.contains_key(&name));
+        fields.insert(name.clone(), value);
+        prop_assert!(judged(&body).is_err(), "{}", name);
+    }
+}

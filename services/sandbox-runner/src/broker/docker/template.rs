@@ -1,0 +1,170 @@
+//! The one request by which containers are created.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
+    Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
+    RestartPolicy, RestartPolicyNameEnum,
+};
+use camino::Utf8PathBuf;
+
+use super::facts::CgroupVersion;
+use crate::jail::{Limits, init::CONTAINER_MODE};
+
+/// Where the image has the init.
+pub(super) const INIT: &str = "/usr/lib/kazma/sandbox-init";
+pub(super) const PYTHON: &str = "/usr/bin/python3";
+pub(super) const NOBODY: &str = "65534:65534";
+pub(super) const ENVIRONMENT: [&str; 4] = [
+    "PATH=/usr/bin:/bin",
+    "HOME=/tmp",
+    "TMPDIR=/tmp",
+    "LANG=C.UTF-8",
+];
+
+/// Marks a container as a sandbox of Kazma.
+pub(super) const LABEL_MANAGED: &str = "kazma.sandbox";
+/// Whose it is: [`super::EngineOptions::owner`].
+pub(super) const LABEL_OWNER: &str = "kazma.sandbox.owner";
+/// Which start of the broker made it.
+pub(super) const LABEL_BROKER: &str = "kazma.sandbox.broker";
+/// When it must be gone, in seconds since 1970.
+pub(super) const LABEL_DEADLINE: &str = "kazma.sandbox.deadline";
+
+/// What one process may use. The init sets the same and one more; gVisor takes some from the engine alone.
+pub(super) const fn ulimits(limits: &Limits) -> [(&'static str, u64); 6] {
+    [
+        ("nofile", limits.open_files),
+        ("fsize", limits.tmp_bytes),
+        ("cpu", limits.cpu_seconds),
+        ("core", 0),
+        ("memlock", 0),
+        ("msgqueue", 0),
+    ]
+}
+
+/// What every container of a broker is made from. Nothing of it comes from a request.
+#[derive(Debug, Clone)]
+pub(super) struct Blueprint {
+    /// The image's id, not a name: what a card named is what runs.
+    pub(super) image_id: String,
+    pub(super) workspace: Utf8PathBuf,
+    pub(super) limits: Limits,
+    /// The runtime as the engine calls it.
+    pub(super) runtime: String,
+    pub(super) cgroups: CgroupVersion,
+    pub(super) owner: String,
+    pub(super) broker: String,
+    /// The init's own limits as it takes them.
+    pub(super) rlimits: String,
+}
+
+impl Blueprint {
+    /// The request for one container that must be gone by `deadline`, in seconds since 1970.
+    pub(super) fn body(&self, deadline: i64) -> ContainerCreateBody {
+        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+        ContainerCreateBody {
+            image: Some(self.image_id.clone()),
+            user: Some(NOBODY.to_owned()),
+            hostname: Some("sandbox".to_owned()),
+            working_dir: Some(self.workspace.to_string()),
+            entrypoint: words(&[INIT]),
+            cmd: words(&[CONTAINER_MODE, PYTHON, &self.rlimits]),
+            env: words(&ENVIRONMENT),
+            labels: Some(self.labels(deadline)),
+            // The engine's own check of health would start processes inside.
+            healthcheck: Some(HealthConfig {
+                test: words(&["NONE"]),
+                ..HealthConfig::default()
+            }),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            tty: Some(false),
+            network_disabled: Some(true),
+            host_config: Some(self.host_config()),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    fn labels(&self, deadline: i64) -> HashMap<String, String> {
+        [
+            (LABEL_MANAGED, "1".to_owned()),
+            (LABEL_OWNER, self.owner.clone()),
+            (LABEL_BROKER, self.broker.clone()),
+            (LABEL_DEADLINE, deadline.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn host_config(&self) -> HostConfig {
+        let number = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
+        let Limits {
+            memory_bytes,
+            pids,
+            cpu_millis,
+            tmp_bytes,
+            tmp_files,
+            ..
+        } = self.limits;
+        let tmp =
+            format!("rw,noexec,nosuid,nodev,size={tmp_bytes},nr_inodes={tmp_files},mode=1777");
+        HostConfig {
+            network_mode: Some("none".to_owned()),
+            ipc_mode: Some("none".to_owned()),
+            // Groups of the first kind are mounted as the container's own in any case.
+            cgroupns_mode: (self.cgroups == CgroupVersion::Two)
+                .then_some(HostConfigCgroupnsModeEnum::PRIVATE),
+            memory: number(memory_bytes),
+            memory_swap: number(memory_bytes),
+            nano_cpus: number(cpu_millis.saturating_mul(1_000_000)),
+            pids_limit: number(pids),
+            ulimits: Some(
+                ulimits(&self.limits)
+                    .map(|(name, value)| ResourcesUlimits {
+                        name: Some(name.to_owned()),
+                        soft: number(value),
+                        hard: number(value),
+                    })
+                    .into(),
+            ),
+            readonly_rootfs: Some(true),
+            privileged: Some(false),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            tmpfs: Some(HashMap::from([("/tmp".to_owned(), tmp)])),
+            mounts: Some(vec![self.mount()]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("none".to_owned()),
+                config: None,
+            }),
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            // How it ended is asked for before it is removed.
+            auto_remove: Some(false),
+            runtime: Some(self.runtime.clone()),
+            ..HostConfig::default()
+        }
+    }
+
+    /// As a mount: `Binds` would create a source that is not there.
+    fn mount(&self) -> Mount {
+        Mount {
+            typ: Some(MountType::BIND),
+            source: Some(self.workspace.to_string()),
+            target: Some(self.workspace.to_string()),
+            read_only: Some(true),
+            bind_options: Some(MountBindOptions {
+                propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+                ..MountBindOptions::default()
+            }),
+            ..Mount::default()
+        }
+    }
+}

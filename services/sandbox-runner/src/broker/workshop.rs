@@ -1,0 +1,82 @@
+//! What the pool and the canary need of a way of making sandboxes.
+
+use std::{
+    fmt::{Debug, Display},
+    future::Future,
+};
+
+use camino::Utf8Path;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Chunk, Enforcement, Finished, Limits,
+    canary::{NotReady, Sight},
+};
+use crate::jail::RunLimits;
+
+/// What a tier says about itself, once it is known.
+#[derive(Debug, Clone)]
+pub(super) struct Face {
+    /// The tier's name, as on cards.
+    pub(super) tier: &'static str,
+    /// What makes the boundary, such as `bubblewrap` or `runsc`.
+    pub(super) enforcer: String,
+    /// The image's id; none where there is no image.
+    pub(super) image: Option<String>,
+    /// What the boundary does not stop, in one line.
+    pub(super) weakness: String,
+    pub(super) enforcement: Enforcement,
+    pub(super) limits: Limits,
+}
+
+/// Makes sandboxes of one kind.
+pub(super) trait Workshop: Send + Sync + Debug + 'static {
+    type Made: Made;
+    type Error: Display + Debug + Clone + Send + Sync + 'static;
+
+    /// What is said of a sandbox that ended while it waited.
+    const DIED: Self::Error;
+
+    /// Finds out what there is to work with, before the first sandbox and again after [`Workshop::stale`].
+    fn prepare(&self) -> impl Future<Output = Result<(), NotReady>> + Send;
+
+    /// A fresh sandbox, locked down, its Python ready.
+    fn make(&self) -> impl Future<Output = Result<Self::Made, Self::Error>> + Send;
+
+    /// Ends when what was prepared no longer holds.
+    fn stale(&self) -> impl Future<Output = ()> + Send;
+
+    fn face(&self) -> Face;
+
+    /// The folder that snippets may read.
+    fn workspace(&self) -> &Utf8Path;
+
+    /// Tracks every task that may hold a sandbox, so that the broker's end can wait for all of them.
+    fn tracker(&self) -> TaskTracker;
+
+    /// Whether the canary saw what this kind promises, beyond what all promise.
+    fn judge(&self, sight: &Sight) -> Result<(), NotReady>;
+
+    /// Why a sandbox could not be made, and what to do about it.
+    fn explain(&self, error: &Self::Error) -> NotReady;
+
+    /// Why a snippet cannot read the workspace, and what to do about it.
+    fn unreadable(&self, path: &Utf8Path, answer: &str) -> NotReady;
+}
+
+/// A sandbox that is started and has run nothing. Dropping it ends it.
+pub(super) trait Made: Send + 'static {
+    /// Ends when the sandbox has.
+    fn gone(&self) -> BoxFuture<'static, ()>;
+
+    /// Runs `code` and uses the sandbox up. `cancel` kills it.
+    fn run(
+        self,
+        code: &[u8],
+        limits: RunLimits,
+        chunks: &UnboundedSender<Chunk>,
+        cancel: &CancellationToken,
+    ) -> impl Future<Output = Finished> + Send;
+}

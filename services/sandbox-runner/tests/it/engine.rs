@@ -1,0 +1,146 @@
+//! A container engine of the tests' own. It is started by whoever needs it first and shared; a test that
+//! kills it has it alone.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use bollard::{
+    API_DEFAULT_VERSION, Docker,
+    models::{ContainerInspectResponse, ContainerSummary},
+    query_parameters::ListContainersOptionsBuilder,
+};
+use camino::Utf8PathBuf;
+use kazma_sandbox_runner::broker::{BrokerOptions, EngineOptions, EngineRuntime, TierChoice};
+
+use crate::house::{House, spec};
+
+pub(crate) struct Engine {
+    pub(crate) socket: Utf8PathBuf,
+    _lock: File,
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn folder() -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    tmp.parent().unwrap().join("engine")
+}
+
+/// Runs one of the repository's scripts. What it could not do fails the test, in its own words.
+fn script(name: &str, arguments: &[&str], engine: Option<&str>) -> String {
+    let mut command = Command::new(repository().join("scripts").join(name));
+    command.args(arguments);
+    if let Some(socket) = engine {
+        command.env("DOCKER_HOST", format!("unix://{socket}"));
+    }
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "scripts/{name} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+impl Engine {
+    /// The shared engine, with the image.
+    pub(crate) fn shared() -> Self {
+        Self::with(|lock| lock.lock_shared().unwrap())
+    }
+
+    /// The same, while nobody else uses it.
+    pub(crate) fn alone() -> Self {
+        Self::with(|lock| lock.lock().unwrap())
+    }
+
+    fn with(hold: impl FnOnce(&File)) -> Self {
+        std::fs::create_dir_all(folder()).unwrap();
+        let lock = File::create(folder().join("users")).unwrap();
+        hold(&lock);
+        let socket = Self::start();
+        script(
+            "images",
+            &["--init", env!("CARGO_BIN_EXE_sandbox-init")],
+            Some(&socket),
+        );
+        Self {
+            socket: socket.into(),
+            _lock: lock,
+        }
+    }
+
+    /// Starts it, if it does not run.
+    pub(crate) fn start() -> String {
+        script("engine", &["start", folder().to_str().unwrap()], None)
+            .trim()
+            .to_owned()
+    }
+
+    /// The engine's process.
+    pub(crate) fn pid() -> i32 {
+        let text = std::fs::read_to_string(folder().join("engine.pid")).unwrap();
+        text.trim().parse().unwrap()
+    }
+
+    pub(crate) fn api(&self) -> Docker {
+        Docker::connect_with_unix(self.socket.as_str(), 60, API_DEFAULT_VERSION).unwrap()
+    }
+
+    /// Options with an owner that no other test has.
+    pub(crate) fn options(&self, runtime: EngineRuntime) -> EngineOptions {
+        let unique = spec("").call_id.to_string().replace('_', "-");
+        let mut options = EngineOptions::new(&self.socket, unique);
+        options.runtime = runtime;
+        options
+    }
+
+    /// A broker with this engine, ready.
+    pub(crate) async fn house(
+        &self,
+        runtime: EngineRuntime,
+        change: impl FnOnce(&mut BrokerOptions),
+    ) -> (House, String) {
+        let options = self.options(runtime);
+        let owner = options.owner.clone();
+        let house = House::with(|broker| {
+            broker.tier = TierChoice::Docker(options);
+            change(broker);
+        })
+        .await;
+        (house, owner)
+    }
+
+    /// The containers of an owner, whatever their state.
+    pub(crate) async fn containers(&self, owner: &str) -> Vec<ContainerSummary> {
+        let label = format!("kazma.sandbox.owner={owner}");
+        let filters = HashMap::from([("label", vec![label.as_str()])]);
+        let options = ListContainersOptionsBuilder::new()
+            .all(true)
+            .filters(&filters)
+            .build();
+        self.api().list_containers(Some(options)).await.unwrap()
+    }
+
+    /// Waits until an owner has `count` containers.
+    pub(crate) async fn until(&self, owner: &str, count: usize) {
+        let counting = async {
+            while self.containers(owner).await.len() != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(crate::house::PATIENCE, counting)
+            .await
+            .expect("the containers never came to the wanted number");
+    }
+
+    pub(crate) async fn inspect(&self, container: &ContainerSummary) -> ContainerInspectResponse {
+        let id = container.id.as_deref().unwrap();
+        self.api().inspect_container(id, None).await.unwrap()
+    }
+}
