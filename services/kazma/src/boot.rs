@@ -44,6 +44,7 @@ pub(crate) enum Role {
         workspace: Utf8PathBuf,
         allowed_uid: u32,
         jail_uid: Option<u32>,
+        tier: Tier,
     },
     RunnerEgress,
     RunnerApi {
@@ -52,6 +53,29 @@ pub(crate) enum Role {
     },
     Agent,
     Gateway(Box<Gateway>),
+}
+
+/// Which tier runs code.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tier {
+    /// Jails.
+    Native,
+    /// Containers, or nothing.
+    Docker(Containers),
+    /// Containers where they can be had at the start, else jails.
+    Auto(Containers),
+}
+
+/// Where containers come from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Containers {
+    /// Where an engine may listen, in this order.
+    pub(crate) sockets: Vec<Utf8PathBuf>,
+    /// The image, if it is another than the usual one.
+    pub(crate) image: Option<String>,
+    /// `runc`, `runsc` or `kata`.
+    pub(crate) runtime: String,
 }
 
 /// What the gateway needs.

@@ -99,6 +99,8 @@ pub(crate) struct Up {
     /// What runs code
     #[arg(long, value_enum, default_value_t = Sandbox::Auto, env = "KAZMA_SANDBOX")]
     pub(crate) sandbox: Sandbox,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
     /// Print one JSON line when ready
     #[arg(long)]
     pub(crate) json: bool,
@@ -136,6 +138,53 @@ pub(crate) struct Up {
     /// Which log lines to write, such as `info` or `kazma_agent=debug`
     #[arg(long, env = "KAZMA_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
+}
+
+/// Which container engine, and what containers are made of.
+#[derive(Debug, Args)]
+pub(crate) struct Engine {
+    /// Whether code runs in containers: auto, 1 or 0
+    #[arg(
+        long = "code-exec-docker",
+        env = "KAZMA_CODE_EXEC_DOCKER",
+        value_name = "WISH",
+        hide = true
+    )]
+    pub(crate) docker: Option<String>,
+    /// The image that sandboxes are made from; `scripts/images` makes the default
+    #[arg(
+        long = "sandbox-image",
+        env = "KAZMA_CODE_EXEC_IMAGE",
+        value_name = "IMAGE"
+    )]
+    pub(crate) image: Option<String>,
+    /// What makes the boundary of a container
+    #[arg(long = "sandbox-runtime", env = "KAZMA_CODE_EXEC_RUNTIME", value_enum, default_value_t = Runtime::Runc)]
+    pub(crate) runtime: Runtime,
+    /// The engine's socket
+    #[arg(long = "docker-host", env = "DOCKER_HOST", value_name = "unix:///PATH")]
+    pub(crate) host: Option<String>,
+}
+
+/// What makes the boundary of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Runtime {
+    /// Namespaces of this machine's kernel.
+    Runc,
+    /// gVisor.
+    Runsc,
+    /// A virtual machine; accepted, and untested.
+    Kata,
+}
+
+impl Runtime {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Runc => "runc",
+            Self::Runsc => "runsc",
+            Self::Kata => "kata",
+        }
+    }
 }
 
 /// Where a real model is.

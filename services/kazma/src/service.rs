@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use camino::Utf8Path;
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
@@ -70,9 +71,11 @@ async fn live(service: Service, boot: Boot, sockets: &mut ListenFd) -> Result<En
         Role::RunnerBroker {
             workspace,
             allowed_uid,
+            tier,
             ..
         } => {
             let mut options = broker::BrokerOptions::new("", workspace);
+            options.tier = tier_choice(tier, &house.folder)?;
             options.allowed_uids = vec![allowed_uid, rustix::process::geteuid().as_raw()];
             let listener = sockets
                 .take_unix_listener(0)?
@@ -103,6 +106,44 @@ async fn live(service: Service, boot: Boot, sockets: &mut ListenFd) -> Result<En
         out.flush()?;
     }
     Ok(life.run(stop, GRACE).await)
+}
+
+/// Containers of one data folder have one owner, over every start.
+fn tier_choice(tier: boot::Tier, folder: &Utf8Path) -> Result<broker::TierChoice, BoxError> {
+    let digest = kazma_domain::Digest::of_bytes(folder.as_str().as_bytes()).to_string();
+    let owner: String = digest
+        .chars()
+        .rev()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
+    let engines = |from: boot::Containers| -> Result<Vec<broker::EngineOptions>, BoxError> {
+        let runtime = match from.runtime.as_str() {
+            "runc" => broker::EngineRuntime::Runc,
+            "runsc" => broker::EngineRuntime::Runsc,
+            "kata" => broker::EngineRuntime::Kata,
+            other => return Err(format!("no runtime is called {other}").into()),
+        };
+        let image = from
+            .image
+            .unwrap_or_else(|| broker::SANDBOX_IMAGE.to_owned());
+        let engine = |socket| broker::EngineOptions {
+            socket,
+            image: image.clone(),
+            runtime,
+            owner: owner.clone(),
+        };
+        Ok(from.sockets.into_iter().map(engine).collect())
+    };
+    Ok(match tier {
+        boot::Tier::Native => broker::TierChoice::Native,
+        boot::Tier::Auto(from) => broker::TierChoice::Auto(engines(from)?),
+        boot::Tier::Docker(from) => {
+            let mut all = engines(from)?;
+            let there = all.iter().position(|engine| engine.socket.exists());
+            broker::TierChoice::Docker(all.swap_remove(there.unwrap_or(0)))
+        }
+    })
 }
 
 /// Ends with SIGTERM, or with the supervisor, whose end of our standard input closes with it.

@@ -5,6 +5,7 @@ mod child;
 mod folder;
 mod settings;
 mod supervisor;
+mod tier;
 
 use std::process::ExitCode;
 

@@ -8,12 +8,13 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::{
     boot,
     cli::{self, Usage},
-    up::default_data_dir,
+    up::{default_data_dir, tier},
 };
 
 /// What `kazma up` shall do.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    pub(crate) tier: boot::Tier,
     pub(crate) data_dir: Utf8PathBuf,
     pub(crate) workspace: Option<Utf8PathBuf>,
     /// Seconds that a card waits for an answer.
@@ -89,18 +90,8 @@ impl TryFrom<cli::Up> for Settings {
                 "--demo serves on loopback alone; take away --demo or --listen".into(),
             ));
         }
-        match up.sandbox {
-            cli::Sandbox::Auto | cli::Sandbox::Native => {}
-            cli::Sandbox::Docker | cli::Sandbox::Kubernetes | cli::Sandbox::E2b => {
-                return Err(Usage(
-                    "--sandbox: this version has the native tier alone; use auto or native".into(),
-                ));
-            }
-            cli::Sandbox::Local => {
-                return Err(Usage("--sandbox local: code without isolation is not in this version; use auto or native".into()));
-            }
-        }
         Ok(Self {
+            tier: tier::chosen(up.sandbox, up.engine)?,
             data_dir: absolute(&up.place.data_dir.unwrap_or_else(default_data_dir))?,
             workspace: up.workspace.as_deref().map(absolute).transpose()?,
             approval_timeout: up.approval_timeout,

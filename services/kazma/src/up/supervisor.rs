@@ -228,6 +228,7 @@ impl House {
                 workspace: self.workspace.clone(),
                 allowed_uid: self.folder.owners.uid(Service::RunnerApi),
                 jail_uid: (self.folder.owners == Owners::Separate).then_some(NOBODY),
+                tier: self.settings.tier.clone(),
             },
             Service::RunnerEgress => Role::RunnerEgress,
             Service::RunnerApi => Role::RunnerApi {

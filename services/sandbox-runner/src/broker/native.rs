@@ -51,15 +51,17 @@ impl NativeTier {
         let template = options.template()?;
         let cgroups = Cgroups::detect(options.cgroups);
         cgroups.sweep();
-        let shop = JailShop {
+        let workshop = JailShop {
             enforcement: cgroups.enforcement(),
             template,
             spawner: Spawner::start(Handle::current())?,
             cgroups,
             made: AtomicU64::new(0),
         };
-        shop.tracker().spawn(sweep_until(stop.clone()));
-        Ok(Self(PooledTier::start(shop, options, note, entropy, stop)))
+        workshop.tracker().spawn(sweep_until(stop.clone()));
+        Ok(Self(PooledTier::start(
+            workshop, options, note, entropy, stop,
+        )))
     }
 
     /// Waits until no jail is left. Call it after `stop`, when no run is going on.
@@ -142,7 +144,7 @@ impl Workshop for JailShop {
     }
 
     async fn stale(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn face(&self) -> Face {

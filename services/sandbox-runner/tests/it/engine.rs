@@ -11,9 +11,15 @@ use std::{
 use bollard::{
     API_DEFAULT_VERSION, Docker,
     models::{ContainerInspectResponse, ContainerSummary},
-    query_parameters::ListContainersOptionsBuilder,
+    query_parameters::{
+        EventsOptionsBuilder, ListContainersOptionsBuilder, ListVolumesOptions,
+        RemoveContainerOptionsBuilder,
+    },
 };
 use camino::Utf8PathBuf;
+use futures_util::StreamExt;
+use kazma_domain::Clock;
+use kazma_runtime::SystemClock;
 use kazma_sandbox_runner::broker::{BrokerOptions, EngineOptions, EngineRuntime, TierChoice};
 
 use crate::house::{House, spec};
@@ -143,4 +149,104 @@ impl Engine {
         let id = container.id.as_deref().unwrap();
         self.api().inspect_container(id, None).await.unwrap()
     }
+
+    /// An image that is there and has neither Python nor our init.
+    pub(crate) fn image_without_init() -> String {
+        "debian:bookworm-slim".to_owned()
+    }
+
+    pub(crate) async fn remove(&self, id: &str) {
+        let options = RemoveContainerOptionsBuilder::new().force(true).build();
+        self.api()
+            .remove_container(id, Some(options))
+            .await
+            .unwrap();
+    }
+
+    /// Kills the engine itself, and waits until it is gone.
+    pub(crate) async fn kill(&self) {
+        let pid = rustix::process::Pid::from_raw(Self::pid()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let gone = async {
+            while rustix::process::test_kill_process(pid).is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(crate::house::PATIENCE, gone)
+            .await
+            .unwrap();
+    }
+
+    /// Waits until an owner has `count` containers that run, and no others.
+    pub(crate) async fn until_running(&self, owner: &str, count: usize) {
+        let counting = async {
+            loop {
+                let all = self.containers(owner).await;
+                let running = all.iter().filter(|c| is_running(c)).count();
+                if (running, all.len()) == (count, count) {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(crate::house::PATIENCE, counting)
+            .await
+            .expect("the containers never came to the wanted number");
+    }
+
+    /// Lets a new broker of this owner make its one pass, and sees that nothing is left.
+    pub(crate) async fn reap(&self, owner: &str) {
+        let mut options = self.options(EngineRuntime::Runc);
+        options.owner = owner.to_owned();
+        let house = House::with(|broker| broker.tier = TierChoice::Docker(options)).await;
+        house.until(|s| s.pool.idle == 2).await;
+        assert_eq!(
+            self.containers(owner).await.len(),
+            2,
+            "strays outlived the pass"
+        );
+        house.close().await;
+        self.until(owner, 0).await;
+    }
+
+    /// The names of all volumes.
+    pub(crate) async fn volumes(&self) -> Vec<String> {
+        let listed = self
+            .api()
+            .list_volumes(None::<ListVolumesOptions>)
+            .await
+            .unwrap();
+        let mut names: Vec<_> = listed
+            .volumes
+            .unwrap_or_default()
+            .into_iter()
+            .map(|volume| volume.name)
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The containers that were created for an owner, from the engine's own record.
+    pub(crate) async fn created(&self, owner: &str, since: i64) -> Vec<String> {
+        let label = format!("kazma.sandbox.owner={owner}");
+        let filters = HashMap::from([("label", vec![label.as_str()]), ("event", vec!["create"])]);
+        let now = SystemClock.now().as_second() + 1;
+        let options = EventsOptionsBuilder::new()
+            .since(&since.to_string())
+            .until(&now.to_string())
+            .filters(&filters)
+            .build();
+        let events = self.api().events(Some(options));
+        events
+            .map(|event| event.unwrap().actor.unwrap().attributes.unwrap()["name"].clone())
+            .collect()
+            .await
+    }
+}
+
+fn is_running(container: &ContainerSummary) -> bool {
+    container
+        .state
+        .as_ref()
+        .is_some_and(|state| state.to_string() == "running")
 }

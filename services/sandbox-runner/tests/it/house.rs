@@ -89,6 +89,18 @@ impl House {
             .expect("the status never came")
     }
 
+    /// Waits until the status is as wanted, whatever it is before.
+    pub(crate) async fn until_again(&self, wanted: impl Fn(&BrokerStatus) -> bool) {
+        let asking = async {
+            while !wanted(&self.client.status().await.unwrap()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, asking)
+            .await
+            .expect("the status never came");
+    }
+
     pub(crate) async fn run(&self, code: &str) -> Collected {
         self.run_with(code, |_| {}).await
     }
@@ -111,6 +123,12 @@ impl House {
             .unwrap()
             .unwrap();
     }
+}
+
+/// Whether to take the time that a pull request should not wait for.
+#[expect(clippy::disallowed_methods, reason = "how scripts/test --long says so")]
+pub(crate) fn long() -> bool {
+    std::env::var("KAZMA_TEST_LONG").is_ok_and(|set| set == "1")
 }
 
 pub(crate) fn spec(code: &str) -> RunSpec {

@@ -151,7 +151,7 @@ async fn confirm(engine: &Engine, name: &Name) {
             );
         }
         Err(error) => {
-            tracing::debug!(container = name.as_str(), %error, "the end was not confirmed")
+            tracing::debug!(container = name.as_str(), %error, "the end was not confirmed");
         }
     }
 }
@@ -349,12 +349,11 @@ impl Made for Container {
             .await;
         let elapsed = started.elapsed();
         let totals = counted(output.finish(), end.totals, elapsed);
-        let outcome = match known_end(&end, &totals, limits, &self.limits) {
-            Some(outcome) => outcome,
-            None => {
-                let (engine, name) = (self.body.engine.clone(), self.body.name.clone());
-                ask(&engine, &name, &self.limits.clone(), self.hint).await
-            }
+        let outcome = if let Some(outcome) = known_end(&end, &totals, limits, &self.limits) {
+            outcome
+        } else {
+            let (engine, name) = (self.body.engine.clone(), self.body.name.clone());
+            ask(&engine, &name, &self.limits.clone(), self.hint).await
         };
         Finished { outcome, totals }
     }

@@ -2,7 +2,10 @@
 
 use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum, SystemVersion};
 
-use super::{EngineRuntime, error::EngineError};
+use super::{
+    EngineRuntime,
+    error::{EngineError, Step},
+};
 use crate::{
     broker::canary::NotReady,
     jail::{EnforcedBy, Enforcement},
@@ -219,15 +222,21 @@ pub(super) fn explain(error: &EngineError, image: &str) -> NotReady {
         EngineError::Missing { what } if what.contains("image") => {
             format!("Make the image {image} with scripts/images, or name another.")
         }
-        EngineError::LockDown(_) => format!(
-            "Use an image that scripts/images made: {image} must hold our init and Python 3."
-        ),
+        EngineError::Refused {
+            step: Step::Start,
+            said,
+        } if said.contains("no such file") => not_our_image(image),
+        EngineError::LockDown(_) => not_our_image(image),
         EngineError::Refused { said, .. } if said.contains("bind source path") => {
             "Create the workspace where the engine runs, at the same path.".to_owned()
         }
         _ => "The log of the sandbox broker has more.".to_owned(),
     };
     NotReady::new(error.to_string(), fix)
+}
+
+fn not_our_image(image: &str) -> String {
+    format!("Use an image that scripts/images made: {image} must hold our init and Python 3.")
 }
 
 #[cfg(test)]

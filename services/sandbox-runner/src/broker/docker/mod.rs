@@ -79,7 +79,7 @@ impl DockerTier {
         entropy.fill(&mut random);
         let broker = hex::encode(random);
         let known = Known::default();
-        let shop = ContainerShop {
+        let workshop = ContainerShop {
             workspace: options.workspace.clone(),
             limits: limits(options.limits, engine.runtime),
             life: options
@@ -100,8 +100,10 @@ impl DockerTier {
             tracker: TaskTracker::new(),
             made: AtomicU64::new(0),
         };
-        shop.tracker.spawn(shop.watch(stop.clone()));
-        Ok(Self(PooledTier::start(shop, options, note, entropy, stop)))
+        workshop.tracker.spawn(workshop.watch(stop.clone()));
+        Ok(Self(PooledTier::start(
+            workshop, options, note, entropy, stop,
+        )))
     }
 
     /// Waits until no container is left. Call it after `stop`, when no run is going on.
@@ -359,8 +361,8 @@ impl Workshop for ContainerShop {
             enforcer: runtime.name().to_owned(),
             enforcement: standing
                 .as_ref()
-                .map(|known| known.facts.enforcement(runtime))
-                .unwrap_or_else(|| Facts::default().enforcement(runtime)),
+                .map_or_else(Facts::default, |known| known.facts.clone())
+                .enforcement(runtime),
             image: standing.map(|known| known.blueprint.image_id.clone()),
             weakness: weakness.to_owned(),
             limits: self.limits,

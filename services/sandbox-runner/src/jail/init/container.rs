@@ -298,9 +298,8 @@ impl Sandbox {
         .await
         {
             Ok(Ok(true)) => {}
-            Ok(Ok(false)) => return Ok(None),
             Ok(Err(error)) => return Err(error),
-            Err(_) => return Ok(None),
+            Ok(Ok(false)) | Err(_) => return Ok(None),
         }
         empty_the_jail();
         self.last_words(post).await?;

@@ -91,9 +91,9 @@ fn nothing_that_is_there_may_be_missing() {
     }
 }
 
-#[test]
-fn known_ways_out_are_held_back() {
-    for (path, value) in [
+/// What others have got out of containers by, and what would lift a limit.
+fn ways_out() -> Vec<(&'static str, Value)> {
+    vec![
         ("/HostConfig/Privileged", json!(true)),
         ("/HostConfig/CapAdd", json!(["SYS_ADMIN"])),
         ("/HostConfig/Devices", json!([{"PathOnHost": "/dev/kvm"}])),
@@ -184,7 +184,12 @@ fn known_ways_out_are_held_back() {
         ("/Healthcheck", json!({"Test": ["CMD", "sh"]})),
         ("/Labels/kazma.sandbox.owner", json!("other")),
         ("/Labels/com.example", json!("x")),
-    ] {
+    ]
+}
+
+#[test]
+fn known_ways_out_are_held_back() {
+    for (path, value) in ways_out() {
         let mut body = good();
         let (parent, key) = path.rsplit_once('/').unwrap();
         let key = key.replace("~1", "/");

@@ -1,0 +1,8 @@
+//! The `docker` tier with a real engine of the tests' own.
+
+mod broken;
+mod choice;
+mod ends;
+mod leaks;
+mod pool;
+mod template;
