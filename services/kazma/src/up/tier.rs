@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn tier(arguments: &[&str]) -> Result<Tier, Usage> {
-        let all = ["kazma", "up", "--docker-host", ""].iter().chain(arguments);
+        let all = ["kazma", "up"].iter().chain(arguments);
         match cli::Cli::try_parse_from(all).unwrap().command {
             cli::Command::Up(up) => chosen(up.sandbox, up.engine),
             _ => panic!("not up"),

@@ -15,6 +15,7 @@ mod confinement;
 mod docker;
 mod ends;
 mod engine;
+mod escape;
 mod house;
 mod orphans;
 mod pool;
