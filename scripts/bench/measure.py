@@ -67,7 +67,7 @@ class Stack:
     """`kazma up --demo`, ready."""
 
     def __init__(self, data):
-        command = [BUILD / "kazma", "up", "--demo", "--json", "--listen", "127.0.0.1:0"]
+        command = [BUILD / "kazma", "up", "--demo", "--json", "--listen", "127.0.0.1:0", "--sandbox", "native"]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [*command, "--data-dir", data],

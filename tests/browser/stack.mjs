@@ -29,7 +29,7 @@ export class Stack {
     const arguments_ = ["up", "--json", "--data-dir", this.folder, "--listen", listen, ...this.flags];
     this.process = spawn(binary, arguments_, {
       stdio: ["ignore", "pipe", "inherit"],
-      env: { PATH: process.env.PATH, HOME: this.folder, ...this.environment },
+      env: { PATH: process.env.PATH, HOME: this.folder, KAZMA_SANDBOX: "native", ...this.environment },
     });
     const lines = createInterface({ input: this.process.stdout });
     const first = await Promise.race([

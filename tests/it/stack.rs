@@ -308,6 +308,8 @@ pub(crate) fn up_command(folder: &Path) -> Command {
     let mut command = command(program());
     command
         .args(["up", "--demo", "--json", "--listen", "127.0.0.1:0"])
+        // The same on a machine that has an engine and the image.
+        .env("KAZMA_SANDBOX", "native")
         .arg("--data-dir")
         .arg(folder);
     command

@@ -238,7 +238,10 @@ impl Engine {
             .build();
         let events = self.api().events(Some(options));
         events
-            .map(|event| event.unwrap().actor.unwrap().attributes.unwrap()["name"].clone())
+            .map(|event| {
+                let about = event.unwrap().actor.unwrap().attributes.unwrap();
+                about.get("name").unwrap().clone()
+            })
             .collect()
             .await
     }

@@ -353,6 +353,7 @@ fn no_write_completes_a_bare_repository() {
 }
 
 /// What git itself says.
+#[expect(clippy::disallowed_methods, reason = "git itself is asked")]
 fn is_repository(folder: &std::path::Path) -> bool {
     let asked = std::process::Command::new("git")
         .args(["rev-parse", "--is-bare-repository"])

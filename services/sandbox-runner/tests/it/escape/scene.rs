@@ -367,11 +367,11 @@ fn walk_groups(at: &Path, depth: usize) -> Option<PathBuf> {
 /// The addresses of this machine, as its routes know them.
 fn addresses() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
-    let lines: Vec<_> = table.lines().collect();
-    let mut found: Vec<_> = lines
-        .windows(2)
-        .filter(|pair| pair[1].contains("/32 host LOCAL"))
-        .filter_map(|pair| pair[0].split_whitespace().last())
+    let mut found: Vec<_> = table
+        .lines()
+        .zip(table.lines().skip(1))
+        .filter(|(_, below)| below.contains("/32 host LOCAL"))
+        .filter_map(|(line, _)| line.split_whitespace().last())
         .filter(|address| !address.starts_with("127."))
         .map(str::to_owned)
         .collect();
