@@ -46,7 +46,7 @@ def example(name, *arguments):
     """The JSON line that an example prints."""
     command = [BUILD / "examples" / name, *map(str, arguments)]
     done = subprocess.run(
-        command, env=ENVIRONMENT, stdout=subprocess.PIPE, check=True, timeout=50
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, check=True, timeout=100
     )
     return json.loads(done.stdout)
 
@@ -100,15 +100,96 @@ def percentile(values, share):
     return sorted(values)[min(len(values) - 1, len(values) * share // 100)]
 
 
-def exec_warm():
+TIERS = ("native", "runc", "runsc")
+ENGINE = os.environ.get("ENGINE", "")
+SNIPPET = "print(1)"
+
+
+def ours(how, seconds):
+    """What runs take in each tier, in a fresh workspace."""
     with Folder() as workspace:
-        got = example("warm_latency", "--json", workspace)
-    say("exec-warm: the baseline `docker run --rm` comes with the container tier; what is measured is a run")
-    say("over the broker's socket (no permit, no mesh): from the request to the exit code")
+        return {
+            tier: example("exec_latency", how, tier, workspace, ENGINE, seconds)
+            for tier in TIERS
+        }
+
+
+def timed(command, times, seconds, **more):
+    """Median and 95th percentile of running a command, in milliseconds."""
+    took, begun = [], time.monotonic()
+    while len(took) < times and (len(took) < 5 or time.monotonic() - begun < seconds):
+        start = time.monotonic()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **more)
+        took.append((time.monotonic() - start) * 1e3)
+    return {"p50": round(statistics.median(took), 2), "p95": round(percentile(took, 95), 2), "runs": len(took)}
+
+
+def docker_run(workspace):
+    """`docker run --rm` with what the broker asks the engine for."""
+    return [
+        "docker", "--host", f"unix://{ENGINE}", "run", "--rm", "--network", "none", "--memory", "512m",
+        "--memory-swap", "512m", "--cpus", "1", "--pids-limit", "64", "--read-only", "--cap-drop", "ALL",
+        "--security-opt", "no-new-privileges", "--ipc", "none", "--log-driver", "none",
+        "--tmpfs", "/tmp:rw,noexec,nosuid,nodev,size=64m,nr_inodes=8192", "--user", "65534:65534",
+        "--ulimit", "nofile=256", "--ulimit", "core=0", "--workdir", workspace,
+        "--mount", f"type=bind,source={workspace},target={workspace},readonly",
+        "--entrypoint", PYTHON, "kazma-sandbox", "-I", "-c", SNIPPET,
+    ]  # fmt: skip
+
+
+BWRAP = [
+    "bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib",
+    "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
+    "--cap-drop", "ALL", "--clearenv", "--", PYTHON, "-I", "-c", SNIPPET,
+]  # fmt: skip
+
+
+def others(seconds):
+    """The same snippet by other means, in the same minute."""
+    with Folder() as workspace:
+        return {
+            "docker_run": timed(docker_run(str(workspace)), 15, seconds),
+            "bwrap": timed(BWRAP, 15, 3),
+            "python": timed([PYTHON, "-I", "-c", SNIPPET], 15, 3),
+        }
+
+
+def exec_line(name, how, seconds, **more):
+    beside = others(seconds)
+    got = ours(how, seconds)
+    each = {
+        tier: {
+            "p50": round(times["exit"]["p50"], 2),
+            "p95": round(times["exit"]["p95"], 2),
+            "output_p50": round(times["output"]["p50"], 2),
+            "runs": times["runs"],
+            "failed": times["failed"],
+        }
+        for tier, times in got.items()
+    }
+    # Like with like: the boundary of both is a container by runc.
+    value, baseline = got["runc"]["exit"]["p50"], beside["docker_run"]["p50"]
     line(
-        "exec-warm", got["exit"]["p50"], "ms", "plain `python3 -I -c`", got["plain"]["p50"], got["runs"],
-        p95=got["exit"]["p95"], output_p50=got["output"]["p50"], baseline_p95=got["plain"]["p95"],
+        name, value, "ms", "`docker run --rm` with the same flags", baseline, got["runc"]["runs"],
+        p95=each["runc"]["p95"], tiers=each, beside=beside, **more,
     )  # fmt: skip
+
+
+def exec_warm():
+    exec_line("exec-warm", "warm", 7)
+
+
+def exec_cold():
+    with Folder() as workspace:
+        drained = {
+            tier: example("exec_latency", "drained", tier, workspace, ENGINE, 3)["exit"] for tier in ("native", "runc")
+        }
+    drained = {tier: {share: round(ms, 2) for share, ms in times.items()} for tier, times in drained.items()}
+    exec_line("exec-cold", "cold", 5, drained=drained)
+
+
+def exec_burst():
+    exec_line("exec-burst", "burst", 5)
 
 
 def in_fresh_folder(name, *arguments):
@@ -233,6 +314,8 @@ def fence():
 
 KNOWN = {
     "exec-warm": exec_warm,
+    "exec-cold": exec_cold,
+    "exec-burst": exec_burst,
     "gate-cycle": gate_cycle,
     "gate-cycle-64": gate_cycle_64,
     "startup": startup,

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod architecture;
+mod containers;
 mod processes;
 mod reach;
 mod separation;

@@ -117,23 +117,27 @@ pub(crate) struct Stack {
     pub(crate) api: Api,
     supervisor: Child,
     folder: tempfile::TempDir,
+    flags: Vec<String>,
 }
 
 impl Stack {
     /// Starts one on a new folder.
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more flags than the usual ones.
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("kazma-processes-")
             .tempdir_in("/tmp")
             .unwrap();
         // The services have users of their own when root runs this.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).unwrap();
-        Self::on(folder)
-    }
-
-    fn on(folder: tempfile::TempDir) -> Self {
-        let (supervisor, ready) = Self::up(folder.path());
+        let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let (supervisor, ready) = Self::up(folder.path(), &flags);
         Self {
+            flags,
             api: api(&ready),
             ready,
             supervisor,
@@ -141,9 +145,10 @@ impl Stack {
         }
     }
 
-    fn up(folder: &Path) -> (Child, Value) {
+    fn up(folder: &Path, flags: &[String]) -> (Child, Value) {
         let log = fs::File::create(folder.join("log")).unwrap();
         let mut supervisor = up_command(folder)
+            .args(flags)
             .stdout(Stdio::piped())
             .stderr(log)
             .process_group(0)
@@ -169,7 +174,7 @@ impl Stack {
 
     /// Starts another `kazma up` on the same folder after this one has ended.
     pub(crate) fn start_again(&mut self) {
-        let (supervisor, ready) = Self::up(self.folder.path());
+        let (supervisor, ready) = Self::up(self.folder.path(), &self.flags);
         self.supervisor = supervisor;
         self.api = api(&ready);
         self.ready = ready;

@@ -43,7 +43,7 @@ pub struct BrokerOptions {
     pub python: Utf8PathBuf,
     /// The `sandbox-init` program; `None` looks beside the running program.
     pub init: Option<Utf8PathBuf>,
-    /// Jails that wait, started and never used.
+    /// Sandboxes that wait, started and never used; with 0 every run waits for one that is made for it.
     pub pool_size: usize,
     /// Runs that may go on at once.
     pub max_running: usize,
@@ -106,7 +106,6 @@ impl BrokerOptions {
     pub(crate) fn check(&self) -> Result<(), BrokerError> {
         check_workspace(&self.workspace)?;
         for (setting, value) in [
-            ("pool size", self.pool_size),
             ("runs at once", self.max_running),
             ("connections", self.max_connections),
         ] {

@@ -25,7 +25,7 @@ pub(super) struct PoolState<E> {
     pub(super) idle: usize,
     pub(super) starting: usize,
     pub(super) replaced: u64,
-    /// A jail has been ready at least once.
+    /// A jail has been ready at least once, or none is kept ready.
     pub(super) filled: bool,
     /// Why the last start failed, until one succeeds.
     pub(super) failing: Option<E>,
@@ -257,7 +257,7 @@ impl<W: Workshop> Keeper<W> {
             idle: self.idle.len(),
             starting: self.starting,
             replaced: self.replaced,
-            filled: self.next_id > 0,
+            filled: self.next_id > 0 || self.size == 0,
             failing: self.failing.clone(),
         });
     }

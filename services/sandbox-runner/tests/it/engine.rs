@@ -137,7 +137,7 @@ impl Engine {
     pub(crate) async fn until(&self, owner: &str, count: usize) {
         let counting = async {
             while self.containers(owner).await.len() != count {
-                tokio::task::yield_now().await;
+                crate::house::moment().await;
             }
         };
         tokio::time::timeout(crate::house::PATIENCE, counting)
@@ -169,7 +169,7 @@ impl Engine {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         let gone = async {
             while rustix::process::test_kill_process(pid).is_ok() {
-                tokio::task::yield_now().await;
+                crate::house::moment().await;
             }
         };
         tokio::time::timeout(crate::house::PATIENCE, gone)
@@ -186,7 +186,7 @@ impl Engine {
                 if (running, all.len()) == (count, count) {
                     return;
                 }
-                tokio::task::yield_now().await;
+                crate::house::moment().await;
             }
         };
         tokio::time::timeout(crate::house::PATIENCE, counting)

@@ -12,7 +12,7 @@ use tokio::{net::UnixListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// Long enough for a loaded machine with two cores.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct House {
     pub(crate) client: BrokerClient,
@@ -81,7 +81,7 @@ impl House {
                 {
                     panic!("the sandbox is not ready: {reason} -- {fix}");
                 }
-                tokio::task::yield_now().await;
+                moment().await;
             }
         };
         tokio::time::timeout(PATIENCE, asking)
@@ -93,7 +93,7 @@ impl House {
     pub(crate) async fn until_again(&self, wanted: impl Fn(&BrokerStatus) -> bool) {
         let asking = async {
             while !wanted(&self.client.status().await.unwrap()) {
-                tokio::task::yield_now().await;
+                moment().await;
             }
         };
         tokio::time::timeout(PATIENCE, asking)
@@ -123,6 +123,12 @@ impl House {
             .unwrap()
             .unwrap();
     }
+}
+
+/// Between two looks at something that others are about to change. Looking all the time would take the
+/// processor from them.
+pub(crate) async fn moment() {
+    tokio::time::sleep(Duration::from_millis(3)).await;
 }
 
 /// Whether to take the time that a pull request should not wait for.

@@ -18,7 +18,7 @@ async fn not_ready(house: &House) -> (String, String) {
             let status = house.client.status().await.unwrap();
             match status.readiness {
                 Readiness::NotReady { reason, fix } if status.settled => break (reason, fix),
-                _ => tokio::task::yield_now().await,
+                _ => crate::house::moment().await,
             }
         }
     };

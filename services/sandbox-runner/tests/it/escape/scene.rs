@@ -314,7 +314,7 @@ impl Scene {
         let stays = format!("{}-stays", self.marker);
         let gone = async {
             while processes_with(&stays) > 0 {
-                tokio::task::yield_now().await;
+                crate::house::moment().await;
             }
         };
         tokio::time::timeout(PATIENCE, gone)
