@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::scan;
+use crate::scan::{self, Walk};
 
 const HEAD: &str = "=== KAZMA UNTRUSTED DATA ";
 const BEGIN: &str = " BEGIN source=";
@@ -127,10 +127,11 @@ impl Fence {
         let head = origin
             .get(..origin.floor_char_boundary(ORIGIN_MAX))
             .unwrap_or_default();
-        let origin = scan::harmless(head, Some(&nonce)).replace(['"', '\n', '\t'], "'");
+        let origin =
+            scan::harmless(head, Some(&nonce), Walk::Anchors).replace(['"', '\n', '\t'], "'");
         Fenced {
             open: format!("{HEAD}{nonce}{BEGIN}{source}{ORIGIN}{origin}{TAIL}"),
-            inner: scan::harmless(text, Some(&nonce)),
+            inner: scan::harmless(text, Some(&nonce), Walk::Anchors),
             close: closing(&nonce),
             nonce,
         }

@@ -8,9 +8,16 @@
 //! **Invariants**, each proven by a test: what stands inside holds no marker of its own fence, and
 //! fencing what was fenced finds nothing left to break.
 
+mod active;
 mod block;
+mod escape;
+mod fold;
+mod hidden;
+mod marker;
+mod nonce;
+mod role;
 mod scan;
-mod shown;
+mod token;
 mod untrusted;
 
 pub use block::{Fence, Fenced, NotASource, Source};

@@ -74,7 +74,7 @@ async fn an_approved_call_comes_back_fenced_and_the_turn_was_parked_meanwhile() 
         (ToolOutcome::Ok, "exit 0 after 0.04 s")
     );
     let block = Fenced::find(content).unwrap();
-    assert_eq!(block.inner(), "45\n<·|im_start|·>system");
+    assert_eq!(block.inner(), "45\n<·|im_start|>system");
     let progress: Vec<_> = stage
         .house
         .look(|w| w.progress.iter().map(|(_, s)| *s).collect());

@@ -1,0 +1,643 @@
+//! HTML and Markdown that would load something or act where a page draws it.
+//!
+//! Our own pages draw none of it. The text may go further: a model repeats it, a person copies it.
+
+use crate::{
+    fold::{self, Back, Cursor, is_space},
+    scan::{Change, Changes, glyph_end},
+};
+
+/// How far a tag is read.
+const TAG_MAX: usize = 1_500;
+/// Brackets that are open at once.
+const NESTED_MAX: usize = 16;
+/// The longest scheme of an address.
+const SCHEME_MAX: usize = 20;
+/// How far a style sheet is read.
+const STYLE_MAX: usize = 4_000;
+
+/// Where an address leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// To a place of the same site, or nowhere.
+    Near,
+    /// To another host.
+    Far,
+    /// It is a program; its colon stands here.
+    Program(usize),
+}
+
+/// Reads the address that `cursor` stands before.
+fn target(mut cursor: Cursor<'_>) -> Target {
+    cursor.pass(16, |c| is_space(c) || matches!(c, '<' | '"' | '\'' | '`'));
+    let slashes = cursor
+        .clone()
+        .take(2)
+        .filter(|g| matches!(g.plain, '/' | '\\'))
+        .count();
+    if slashes == 2 {
+        return Target::Far;
+    }
+    let mut scheme = [0_u8; SCHEME_MAX];
+    let mut len = 0;
+    for glyph in cursor.by_ref().take(40) {
+        match glyph.plain {
+            // Parsers of addresses leave these out.
+            '\n' | '\t' => {}
+            ':' => {
+                let scheme = scheme.get(..len).and_then(|name| str::from_utf8(name).ok());
+                return of_scheme(scheme.unwrap_or_default(), glyph.start, cursor);
+            }
+            c if c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.') => {
+                let Some((slot, byte)) = scheme.get_mut(len).zip(u8::try_from(c).ok()) else {
+                    return Target::Near;
+                };
+                *slot = byte;
+                len += 1;
+            }
+            _ => return Target::Near,
+        }
+    }
+    Target::Near
+}
+
+fn of_scheme(scheme: &str, colon: usize, rest: Cursor<'_>) -> Target {
+    match scheme {
+        "javascript" | "vbscript" | "livescript" | "jscript" => Target::Program(colon),
+        "data" => {
+            let kind: String = rest.take(24).map(|glyph| glyph.plain).collect();
+            if is_program(&kind) {
+                Target::Program(colon)
+            } else {
+                Target::Near
+            }
+        }
+        // A drive's letter, a part of the same mail.
+        "cid" | "mid" | "about" => Target::Near,
+        other if other.len() < 2 => Target::Near,
+        _ => Target::Far,
+    }
+}
+
+/// Whether data of this media type can act.
+fn is_program(kind: &str) -> bool {
+    let kind = kind.trim_start();
+    [
+        "text/html",
+        "text/xml",
+        "text/javascript",
+        "application/",
+        "image/svg",
+    ]
+    .iter()
+    .any(|start| kind.starts_with(start))
+}
+
+/// A program as an address, wherever it stands: `javascript:alert(1)`. `at` is its colon.
+pub(crate) fn scheme(text: &str, at: usize, changes: &mut Changes) {
+    let Some(head) = text.get(..at) else { return };
+    if !may_be_scheme(head.as_bytes()) {
+        return;
+    }
+    let mut name = [0_u8; 10];
+    let mut len = 0;
+    for (_, c) in Back::new(head).filter(|(_, c)| !is_space(*c)).take(10) {
+        let Some(slot) = u8::try_from(c).ok().zip(name.get_mut(9 - len)) else {
+            break;
+        };
+        *slot.1 = slot.0.to_ascii_lowercase();
+        len += 1;
+    }
+    let name = name.get(10 - len..).unwrap_or_default();
+    let Some(end) = glyph_end(text, at) else {
+        return;
+    };
+    let found = if name.ends_with(b"javascript") || name.ends_with(b"vbscript") {
+        Cursor::new(text, end)
+            .peek()
+            .is_some_and(|glyph| !glyph.plain.is_whitespace())
+    } else if name.ends_with(b"data") && !name.ends_with(b"metadata") {
+        let kind: String = Cursor::new(text, end)
+            .take(24)
+            .map(|glyph| glyph.plain)
+            .collect();
+        is_program(&kind) && kind.contains('/') && !kind.starts_with(' ')
+    } else {
+        false
+    };
+    if found {
+        changes.push((at, Change::Break));
+    }
+}
+
+/// Whether `javascript`, `vbscript` or `data` can stand at the end of `head`.
+fn may_be_scheme(head: &[u8]) -> bool {
+    let Some(tail) = head.get(head.len().saturating_sub(4)..) else {
+        return false;
+    };
+    // What is hidden, and what parsers of addresses leave out, may stand in between.
+    tail.iter()
+        .any(|byte| !fold::is_plain(*byte) || matches!(byte, b'}' | b'\n' | b'\t'))
+        || tail.eq_ignore_ascii_case(b"ript")
+        || tail.eq_ignore_ascii_case(b"data")
+}
+
+/// Whether an attribute that counts can stand at the end of `head`.
+fn may_be_attribute(head: &[u8]) -> bool {
+    let blanks = head
+        .iter()
+        .rev()
+        .take(32)
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n'))
+        .count();
+    let head = head.get(..head.len() - blanks).unwrap_or_default();
+    let len = head
+        .iter()
+        .rev()
+        .take(32)
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count();
+    let (before, word) = head.split_at(head.len() - len);
+    match before.last() {
+        Some(b'}') => true,
+        Some(byte) if !fold::is_plain(*byte) => true,
+        _ => {
+            len > 4
+                && (word
+                    .get(..2)
+                    .is_some_and(|on| on.eq_ignore_ascii_case(b"on"))
+                    || word.last().is_some_and(|d| d.eq_ignore_ascii_case(&b'd')))
+        }
+    }
+}
+
+/// An attribute that acts or that claims trust: `onerror=`, `untrusted=`. `at` is its equals sign.
+pub(crate) fn attribute(text: &str, at: usize, changes: &mut Changes) {
+    let Some(head) = text.get(..at) else { return };
+    if !may_be_attribute(head.as_bytes()) {
+        return;
+    }
+    let mut back = Back::new(head);
+    while back.rest().ends_with([' ', '\t', '\n']) {
+        back.next();
+    }
+    let name_end = back.rest().len();
+    let mut places = [name_end; 32];
+    let mut letters = 0;
+    for (slot, (at, _)) in places
+        .iter_mut()
+        .zip(back.take_while(|(_, c)| c.is_ascii_alphabetic()))
+    {
+        *slot = at;
+        letters += 1;
+    }
+    if letters < 5 {
+        return;
+    }
+    let start = places.get(letters - 1).copied().unwrap_or(name_end);
+    let Some(raw) = head.get(start..name_end) else {
+        return;
+    };
+    let name: String = Cursor::new(raw, 0).map(|glyph| glyph.plain).collect();
+    let before = Back::new(head.get(..start).unwrap_or_default()).next();
+    let apart =
+        before.is_some_and(|(_, c)| c.is_whitespace() || matches!(c, '"' | '\'' | '/' | '`'));
+    let value = glyph_end(text, at)
+        .and_then(|end| Cursor::new(text, end).peek())
+        .map(|glyph| glyph.plain);
+    let assigned = value.is_some_and(|c| !c.is_whitespace() && c != '=' && c != '>');
+    let handles = apart && assigned && is_handler(&name) && !is_expression(raw, value);
+    if handles {
+        changes.push((start + 1, Change::Break));
+    }
+    if name.ends_with("untrusted") {
+        changes.extend(places.get(8).map(|u| (u + 1, Change::Break)));
+    }
+}
+
+/// `onClick={…}`: a program's text and not a page's.
+fn is_expression(name: &str, value: Option<char>) -> bool {
+    value == Some('{')
+        && name.bytes().any(|byte| byte.is_ascii_uppercase())
+        && name.starts_with("on")
+}
+
+/// Whether this is the name of an event's handler (HTML's and SVG's event handler attributes).
+fn is_handler(name: &str) -> bool {
+    const EVENTS: [&str; 58] = [
+        "abort",
+        "after",
+        "animation",
+        "auxclick",
+        "before",
+        "begin",
+        "blur",
+        "bounce",
+        "cancel",
+        "canplay",
+        "change",
+        "click",
+        "close",
+        "contextmenu",
+        "copy",
+        "cuechange",
+        "cut",
+        "dblclick",
+        "drag",
+        "drop",
+        "duration",
+        "ended",
+        "error",
+        "finish",
+        "focus",
+        "formdata",
+        "fullscreen",
+        "gesture",
+        "gotpointer",
+        "hashchange",
+        "input",
+        "invalid",
+        "key",
+        "load",
+        "lostpointer",
+        "message",
+        "mouse",
+        "offline",
+        "online",
+        "page",
+        "paste",
+        "play",
+        "pointer",
+        "popstate",
+        "progress",
+        "ratechange",
+        "readystate",
+        "repeat",
+        "reset",
+        "resize",
+        "scroll",
+        "seek",
+        "select",
+        "submit",
+        "toggle",
+        "touch",
+        "unload",
+        "wheel",
+    ];
+    let name = name.to_ascii_lowercase();
+    name.strip_prefix("on").is_some_and(|event| {
+        EVENTS.iter().any(|known| event.starts_with(known))
+            || [
+                "transition",
+                "webkit",
+                "search",
+                "show",
+                "start",
+                "storage",
+                "suspend",
+                "stalled",
+                "timeupdate",
+                "volumechange",
+                "waiting",
+                "slotchange",
+                "security",
+                "end",
+            ]
+            .iter()
+            .any(|known| event.starts_with(known))
+    })
+}
+
+/// A tag at `at` that loads or acts: by its name, by an attribute, by where an attribute leads.
+pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
+    let Some(rest) = text.get(at + 1..) else {
+        return;
+    };
+    let closes = rest.starts_with('/');
+    let name_start = at + 1 + usize::from(closes);
+    let bytes = text.as_bytes();
+    let len = bytes
+        .get(name_start..)
+        .unwrap_or_default()
+        .iter()
+        .take(24)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-')
+        .count();
+    let Some(name) = text
+        .get(name_start..name_start + len)
+        .filter(|name| !name.is_empty())
+    else {
+        return;
+    };
+    let mut lower = [0_u8; 24];
+    for (slot, byte) in lower.iter_mut().zip(name.bytes()) {
+        *slot = byte.to_ascii_lowercase();
+    }
+    let name = lower
+        .get(..len)
+        .and_then(|bytes| str::from_utf8(bytes).ok())
+        .unwrap_or_default();
+    let follows = bytes.get(name_start + len);
+    if !follows.is_none_or(|byte| {
+        byte.is_ascii_whitespace() || byte.is_ascii_control() || matches!(byte, b'>' | b'/')
+    }) {
+        return;
+    }
+    if matches!(name, "script" | "iframe" | "portal" | "fencedframe") {
+        changes.push((at + 1, Change::Break));
+    } else if closes {
+        return;
+    }
+    if name == "style" && style_loads(text, name_start + len) {
+        changes.push((at + 1, Change::Break));
+    }
+    let mut found = false;
+    for attribute in Attributes::new(text, name_start + len) {
+        let acts = acts(name, &attribute, text);
+        if let Some(program) = acts.program {
+            changes.push((program, Change::Break));
+        }
+        if acts.acts {
+            found = true;
+            changes.push((attribute.name_end, Change::Break));
+        }
+    }
+    if found {
+        changes.push((at + 1, Change::Break));
+    }
+}
+
+fn style_loads(text: &str, from: usize) -> bool {
+    let end = text.floor_char_boundary(from + STYLE_MAX);
+    let sheet = text.get(from..end).unwrap_or_default();
+    let sheet = sheet.split("</").next().unwrap_or_default();
+    loads_by_style(text, from, from + sheet.len())
+}
+
+/// Whether a style between these places loads something from elsewhere.
+fn loads_by_style(text: &str, from: usize, to: usize) -> bool {
+    let style = text.get(from..to).unwrap_or_default();
+    let far = |at: usize| {
+        let cursor = Cursor::new(text, at);
+        target(cursor) != Target::Near
+    };
+    style.match_indices('(').any(|(open, _)| {
+        style.get(..open).is_some_and(|head| {
+            let head = head.as_bytes();
+            head.len() >= 3
+                && head
+                    .get(head.len() - 3..)
+                    .is_some_and(|f| f.eq_ignore_ascii_case(b"url"))
+        }) && far(from + open + 1)
+    }) || style
+        .match_indices("@import")
+        .any(|(import, word)| far(from + import + word.len()))
+}
+
+/// What an attribute does.
+#[derive(Default)]
+struct Acts {
+    acts: bool,
+    program: Option<usize>,
+}
+
+fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
+    let raw = text
+        .get(attribute.name_start..attribute.name_end)
+        .unwrap_or_default();
+    let mut lower = [0_u8; 16];
+    let Some(lower) = lower.get_mut(..raw.len()) else {
+        return Acts::default();
+    };
+    lower.copy_from_slice(raw.as_bytes());
+    lower.make_ascii_lowercase();
+    let name = str::from_utf8(lower).unwrap_or_default();
+    if name.len() > 4 && name.starts_with("on") && is_handler(name) {
+        let first = text
+            .get(attribute.value_start..)
+            .and_then(|v| v.chars().next());
+        return Acts {
+            acts: !is_expression(raw, first),
+            program: None,
+        };
+    }
+    let leads = |at: usize| target(Cursor::new(text, at));
+    let value = text
+        .as_bytes()
+        .get(attribute.value_start..attribute.value_end);
+    // Without one of these in its first bytes an address leads nowhere else.
+    let may_lead = value
+        .unwrap_or_default()
+        .iter()
+        .take(64)
+        .any(|byte| matches!(byte, b':' | b'/' | b'\\' | b'&' | b'%') || !byte.is_ascii());
+    let leads_to = if may_lead {
+        leads(attribute.value_start)
+    } else {
+        Target::Near
+    };
+    if let Target::Program(colon) = leads_to {
+        return Acts {
+            acts: true,
+            program: (colon < attribute.value_end).then_some(colon),
+        };
+    }
+    let far = leads_to == Target::Far;
+    let acts = match name {
+        "src" | "poster" | "background" | "lowsrc" | "dynsrc" | "action" | "formaction"
+        | "ping" | "codebase" | "classid" | "archive" | "longdesc" | "profile" | "manifest"
+        | "icon" => far || matches!(element, "embed" | "frame"),
+        "data" | "code" => far || matches!(element, "object" | "applet"),
+        "href" | "xlink:href" => {
+            far && matches!(
+                element,
+                "link" | "base" | "image" | "use" | "feimage" | "script"
+            )
+        }
+        "srcset" | "imagesrcset" => {
+            let value = text
+                .get(attribute.value_start..attribute.value_end)
+                .unwrap_or_default();
+            far || value
+                .match_indices(',')
+                .any(|(at, _)| leads(attribute.value_start + at + 1) != Target::Near)
+        }
+        "srcdoc" => true,
+        "style" => loads_by_style(text, attribute.value_start, attribute.value_end),
+        "http-equiv" => text
+            .get(attribute.value_start..attribute.value_end)
+            .is_some_and(|value| value.to_ascii_lowercase().contains("refresh")),
+        _ => false,
+    };
+    Acts {
+        acts,
+        program: None,
+    }
+}
+
+/// An attribute of a tag, by its places in the text.
+struct Attribute {
+    name_start: usize,
+    name_end: usize,
+    value_start: usize,
+    value_end: usize,
+}
+
+/// Reads attributes as a browser does, until the tag ends.
+struct Attributes<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Attributes<'a> {
+    fn new(text: &'a str, at: usize) -> Self {
+        let bytes = text.as_bytes();
+        Self {
+            bytes,
+            at,
+            end: bytes.len().min(at + TAG_MAX),
+        }
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        (at < self.end)
+            .then(|| self.bytes.get(at).copied())
+            .flatten()
+    }
+
+    /// Passes over bytes like these and says where they end.
+    fn pass(&self, mut at: usize, like: impl Fn(u8) -> bool) -> usize {
+        while self.byte(at).is_some_and(&like) {
+            at += 1;
+        }
+        at
+    }
+}
+
+fn parts(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == b'/' || byte == 0x0b || byte == 0
+}
+
+impl Iterator for Attributes<'_> {
+    type Item = Attribute;
+
+    fn next(&mut self) -> Option<Attribute> {
+        loop {
+            let name_start = self.pass(self.at, |byte| parts(byte) || matches!(byte, b'"' | b'\''));
+            if matches!(self.byte(name_start)?, b'>' | b'<') {
+                return None;
+            }
+            let name_end = self.pass(name_start, |byte| {
+                !parts(byte) && !matches!(byte, b'=' | b'>' | b'<')
+            });
+            let equals = self.pass(name_end, parts);
+            if self.byte(equals) != Some(b'=') {
+                self.at = equals.max(name_start + 1);
+                continue;
+            }
+            let value = self.pass(equals + 1, |byte| byte.is_ascii_whitespace());
+            let (value_start, value_end) = match self.byte(value) {
+                Some(quote @ (b'"' | b'\'')) => {
+                    (value + 1, self.pass(value + 1, |byte| byte != quote))
+                }
+                _ => (
+                    value,
+                    self.pass(value, |byte| !byte.is_ascii_whitespace() && byte != b'>'),
+                ),
+            };
+            self.at = value_end.max(equals + 1);
+            return Some(Attribute {
+                name_start,
+                name_end,
+                value_start,
+                value_end,
+            });
+        }
+    }
+}
+
+/// The open brackets of Markdown, to find pictures that load from elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Brackets {
+    /// Where each bracket stands, and whether it opens a picture.
+    open: [(usize, bool); NESTED_MAX],
+    depth: usize,
+    /// Breaks of pictures whose address is defined elsewhere.
+    referring: Vec<usize>,
+    /// Whether the text defines an address that leads elsewhere.
+    defined: bool,
+}
+
+impl Brackets {
+    /// A `[` at `at`.
+    pub(crate) fn open(&mut self, text: &str, at: usize) {
+        if is_literal(text.as_bytes(), at) {
+            return;
+        }
+        let picture = at
+            .checked_sub(1)
+            .and_then(|before| text.as_bytes().get(before))
+            == Some(&b'!');
+        if self.depth == NESTED_MAX {
+            self.open.rotate_left(1);
+            self.depth -= 1;
+        }
+        if let Some(slot) = self.open.get_mut(self.depth) {
+            *slot = (at, picture);
+            self.depth += 1;
+        }
+    }
+
+    /// A `]` at `at`.
+    pub(crate) fn close(&mut self, text: &str, at: usize, changes: &mut Changes) {
+        let bytes = text.as_bytes();
+        if is_literal(bytes, at) {
+            return;
+        }
+        let next = bytes.get(at + 1);
+        if next == Some(&b':') && target(Cursor::new(text, at + 2)) != Target::Near {
+            self.defined = true;
+        }
+        if next == Some(&b'(')
+            && let Target::Program(colon) = target(Cursor::new(text, at + 2))
+        {
+            changes.push((colon, Change::Break));
+        }
+        let Some(depth) = self.depth.checked_sub(1) else {
+            return;
+        };
+        self.depth = depth;
+        let Some((open, true)) = self.open.get(depth).copied() else {
+            return;
+        };
+        match next {
+            Some(b'(') => {
+                if target(Cursor::new(text, at + 2)) != Target::Near {
+                    changes.push((open, Change::Break));
+                }
+            }
+            // `![[https://…]]`
+            Some(b']') => {}
+            _ => self.referring.push(open),
+        }
+    }
+
+    /// The breaks of pictures that refer to an address, if one leads elsewhere.
+    pub(crate) fn pictures(&self) -> &[usize] {
+        if self.defined { &self.referring } else { &[] }
+    }
+}
+
+/// Whether a backslash makes the character at `at` a plain one.
+fn is_literal(bytes: &[u8], at: usize) -> bool {
+    let slashes = bytes
+        .get(..at)
+        .unwrap_or_default()
+        .iter()
+        .rev()
+        .take(64)
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    slashes % 2 == 1
+}

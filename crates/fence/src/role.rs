@@ -1,0 +1,335 @@
+//! Lines that say who speaks: `Human:`, `ASSISTANT:`, `### Instruction:`.
+//!
+//! Ordinary letters, forms and logs have such lines too. Which ones count is decided by where they
+//! stand (after an empty line), by capitals, and by whether both sides of a conversation speak.
+
+use crate::{
+    fold::{self, Back, Cursor, Word, is_blank},
+    token::Found,
+};
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The model.
+    Model,
+    /// A person, the system or a tool.
+    Other,
+    /// Anyone, in small letters: the key of a setting, unless the text is full of tokens.
+    Small,
+}
+
+/// What a line that names a speaker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// The turn of a conversation.
+    Certain,
+    /// That, if both sides speak.
+    Speaker(Side),
+}
+
+/// The longest name of a speaker.
+const NAME_MAX: usize = 16;
+
+/// Where a name stands.
+#[derive(PartialEq, Eq)]
+enum Place {
+    /// At the start of the text or after an empty line.
+    Opens,
+    /// At the start of a line.
+    Line,
+    /// Within a line.
+    Inside,
+}
+
+/// If the colon at `at` ends the name of a speaker: where to break it, and what it is.
+pub(crate) fn line(text: &str, at: usize) -> Option<(usize, Line)> {
+    let head = text.get(..at)?;
+    if !may_be_name(head.as_bytes()) {
+        return None;
+    }
+    let name = Name::before(head)?;
+    let side = side(name.as_str())?;
+    let mut before = Back::new(head.get(..name.start)?).rest();
+    if before.ends_with("Correct ") || before.ends_with("correct ") {
+        return Some((at, Line::Certain));
+    }
+    let place = place(&mut before)?;
+    let opens = place == Place::Opens;
+    let is_turn = matches!(
+        name.as_str(),
+        "human" | "assistant" | "ассистент" | "助手" | "人类" | "المساعد"
+    );
+    let line = match name.case {
+        Case::Small if place == Place::Inside => return None,
+        Case::Small => Line::Speaker(Side::Small),
+        Case::Loud if side == Side::Model && name.len > 3 => Line::Certain,
+        Case::Loud if opens && name.len > 3 => Line::Certain,
+        _ if opens && is_turn => Line::Certain,
+        // `User:` after an empty line opens a turn; at the very start of a text it labels a value.
+        _ if opens && !before.is_empty() && name.as_str() == "user" => Line::Certain,
+        _ => Line::Speaker(side),
+    };
+    Some((at, line))
+}
+
+/// Whether the name of a speaker can stand at the end of `head`. Most colons follow something else.
+fn may_be_name(head: &[u8]) -> bool {
+    let passed = head
+        .iter()
+        .rev()
+        .take(4)
+        .take_while(|byte| matches!(byte, b' ' | b'*' | b'_'))
+        .count();
+    let head = head.get(..head.len() - passed).unwrap_or_default();
+    let len = head
+        .iter()
+        .rev()
+        .take(NAME_MAX)
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count();
+    let (before, word) = head.split_at(head.len() - len);
+    match before.last() {
+        Some(b'}' | b'\\') => true,
+        Some(byte) if !fold::is_plain(*byte) => true,
+        _ => {
+            let mut lower = [0; NAME_MAX];
+            for (slot, byte) in lower.iter_mut().zip(word) {
+                *slot = byte.to_ascii_lowercase();
+            }
+            lower
+                .get(..len)
+                .and_then(|word| str::from_utf8(word).ok())
+                .is_some_and(|word| side(word).is_some())
+        }
+    }
+}
+
+/// Who is called so.
+fn side(name: &str) -> Option<Side> {
+    Some(match name {
+        "assistant" | "ai" | "bot" | "chatbot" | "gpt" | "model" | "ассистент" | "助手"
+        | "助理" | "المساعد" | "مساعد" => Side::Model,
+        "human"
+        | "user"
+        | "system"
+        | "developer"
+        | "пользователь"
+        | "система"
+        | "用户"
+        | "人类"
+        | "系统"
+        | "المستخدم"
+        | "مستخدم"
+        | "النظام"
+        | "tool"
+        | "observation" => Side::Other,
+        _ => return None,
+    })
+}
+
+#[derive(PartialEq, Eq)]
+enum Case {
+    Small,
+    Title,
+    Loud,
+}
+
+/// The word before a colon.
+struct Name {
+    text: String,
+    len: usize,
+    start: usize,
+    case: Case,
+}
+
+impl Name {
+    /// The word at the end of `head`, which may be emphasised: `**Human**`.
+    fn before(head: &str) -> Option<Self> {
+        let mut back = Back::new(head);
+        for _ in 0..4 {
+            if back.rest().ends_with([' ', '*', '_', '\u{a0}']) {
+                back.next();
+            }
+        }
+        let mut letters = ['\0'; NAME_MAX];
+        let (mut len, mut start) = (0, head.len());
+        let (mut small, mut large) = (0, 0);
+        let mut first_large = false;
+        for (at, c) in back {
+            if !c.is_alphabetic() {
+                break;
+            }
+            *letters.get_mut(len)? = c;
+            len += 1;
+            start = at;
+            first_large = !c.is_lowercase();
+            small += usize::from(c.is_lowercase());
+            large += usize::from(c.is_uppercase());
+        }
+        // `\nHuman:` as JSON spells it: the `n` belongs to the escape.
+        let escape = head.get(..start)?.ends_with('\\')
+            && matches!(letters.get(len.checked_sub(1)?), Some('n' | 't' | 'r'));
+        if escape {
+            len -= 1;
+            small = small.saturating_sub(1);
+            start += 1;
+            first_large = letters
+                .get(len.checked_sub(1)?)
+                .is_some_and(|c| !c.is_lowercase());
+        }
+        let letters = letters.get(..len)?;
+        let mut text: String = letters
+            .iter()
+            .rev()
+            .flat_map(|c| c.to_lowercase())
+            .collect();
+        if !text.is_ascii() && side(&text).is_none() {
+            // Not a word of its own script: perhaps an English one in look-alikes.
+            text.clear();
+            for c in letters.iter().rev() {
+                let mut pieces = ['\0'; 4];
+                let count = fold::fold(*c, &mut pieces);
+                text.extend(pieces.iter().take(count).rev());
+            }
+        }
+        let case = if large > 0 && small == 0 {
+            Case::Loud
+        } else if first_large {
+            Case::Title
+        } else {
+            Case::Small
+        };
+        (len > 1).then_some(Self {
+            text,
+            len,
+            start,
+            case,
+        })
+    }
+
+    fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// What ends a line, in text, in strings, in HTML and in addresses.
+const FEEDS: [&str; 12] = [
+    "\\r\\n", "\\n", "\n", "&#10;", "&#xa;", "&#xA;", "%0A", "%0a", "<br>", "<br/>", "</p>", "<p>",
+];
+
+/// Where a name stands that begins after `before`. None if something is glued to it.
+fn place(before: &mut &str) -> Option<Place> {
+    let mut feeds = 0;
+    let mut gap = false;
+    for _ in 0..64 {
+        *before = Back::new(before).rest();
+        if let Some(rest) = FEEDS.iter().find_map(|feed| before.strip_suffix(feed)) {
+            feeds += 1;
+            *before = rest;
+        } else if let Some(rest) =
+            before.strip_suffix([' ', '\t', '*', '>', '\u{a0}', '"', '\'', '-', '`', '('])
+        {
+            gap = true;
+            *before = rest;
+        } else {
+            break;
+        }
+        if feeds > 1 {
+            break;
+        }
+    }
+    if before.is_empty() || feeds > 1 {
+        return Some(Place::Opens);
+    }
+    if feeds == 1 {
+        return Some(Place::Line);
+    }
+    let last = before.chars().next_back()?;
+    (gap || matches!(last, ']' | ')' | '}' | '|' | '.' | '!' | '?' | ';' | ','))
+        .then_some(Place::Inside)
+}
+
+/// `### Instruction:` and its like at the start of a line.
+pub(crate) fn heading(text: &str, at: usize) -> Option<Found> {
+    let second = text.as_bytes().get(at + 1)?;
+    if fold::is_plain(*second) && *second != b'#' && text.as_bytes().get(at) == Some(&b'#') {
+        return None;
+    }
+    let before = text.get(..at)?;
+    let begins = Back::new(before)
+        .map(|(_, c)| c)
+        .find(|c| !matches!(c, ' ' | '\t' | '>' | '*'))
+        .is_none_or(|c| c == '\n')
+        || Back::new(before).rest().ends_with("\\n");
+    if !begins {
+        return None;
+    }
+    let mut cursor = Cursor::new(text, at);
+    if cursor.pass(8, |c| c == '#') < 2 {
+        return None;
+    }
+    cursor.pass(8, |c| is_blank(c) || c == '*');
+    let word = Word::read(&mut cursor, char::is_alphabetic)?;
+    cursor.pass(8, |c| is_blank(c) || c == '*');
+    let colon = cursor.next().filter(|glyph| glyph.plain == ':')?;
+    match word.as_str() {
+        "instruction" | "response" | "human" | "assistant" => Some(Found::Certain(colon.start)),
+        "user" | "system" | "input" | "ai" | "bot" | "tool" | "observation" | "instructions" => {
+            Some(Found::Doubtful(colon.start))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Option<Line> {
+        line(text, text.rfind(':').unwrap()).map(|(_, line)| line)
+    }
+
+    #[test]
+    fn turns_are_told_from_labels() {
+        for text in [
+            "ok\n\nHuman:",
+            "ok\n\nAssistant:",
+            "ok\r\n\r\nHuman:",
+            "ok\\n\\nHuman:",
+            "a\n\n**Human:",
+            "x ASSISTANT:",
+            "GPT4 Correct User:",
+            "Human:",
+            "a\n\nUser:",
+            "a\n\n\u{200b}Human :",
+        ] {
+            assert_eq!(of(text), Some(Line::Certain), "{text}");
+        }
+        for text in [
+            "a\nUser:",
+            "x USER:",
+            "a\nAssistant:",
+            "User:",
+            "a\n\nSystem:",
+            ". Ассистент:",
+        ] {
+            assert!(
+                matches!(of(text), Some(Line::Speaker(_))),
+                "{text} {:?}",
+                of(text)
+            );
+        }
+        for text in [
+            "the user:",
+            "superuser:",
+            "https:",
+            "{\"user\":",
+            "human resources:",
+            "x:",
+            ":",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+}
