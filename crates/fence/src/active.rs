@@ -30,12 +30,18 @@ enum Target {
 /// Reads the address that `cursor` stands before.
 fn target(mut cursor: Cursor<'_>) -> Target {
     cursor.pass(16, |c| is_space(c) || matches!(c, '<' | '"' | '\'' | '`'));
-    let slashes = cursor
+    let near = cursor.rest().as_bytes();
+    let raw = near
+        .iter()
+        .take(2)
+        .filter(|byte| matches!(byte, b'/' | b'\\'))
+        .count();
+    let folded = cursor
         .clone()
         .take(2)
-        .filter(|g| matches!(g.plain, '/' | '\\'))
+        .filter(|glyph| matches!(glyph.plain, '/' | '\\'))
         .count();
-    if slashes == 2 {
+    if raw == 2 || folded == 2 {
         return Target::Far;
     }
     let mut scheme = [0_u8; SCHEME_MAX];

@@ -91,6 +91,11 @@ impl<'a> Cursor<'a> {
         count
     }
 
+    /// The text that has not been read.
+    pub(crate) fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
     /// Where the text goes on that has not been read.
     #[inline]
     pub(crate) const fn at(&self) -> usize {

@@ -289,39 +289,40 @@ fn name(name: &str, raw: &str, bare: bool, assigned: bool, doubled: bool) -> Nam
     if certain {
         return Name::Certain;
     }
-    let doubtful = bare
-        && matches!(
-            flat,
-            "user"
-                | "human"
-                | "bot"
-                | "model"
-                | "developer"
-                | "instruction"
-                | "instructions"
-                | "answer"
-                | "reasoning"
-                | "thought"
-                | "reflection"
-                | "tool"
-                | "tools"
-                | "function"
-                | "functions"
-                | "parameter"
-                | "parameters"
-                | "result"
-                | "results"
-                | "output"
-                | "image"
-                | "mask"
-                | "context"
-                | "response"
-                | "usermessage"
-                | "message"
-                | "filesep"
-                | "reponame"
-                | "name"
-        );
+    let doubtful = flat == "parameter"
+        || bare
+            && matches!(
+                flat,
+                "user"
+                    | "human"
+                    | "bot"
+                    | "model"
+                    | "developer"
+                    | "instruction"
+                    | "instructions"
+                    | "answer"
+                    | "reasoning"
+                    | "thought"
+                    | "reflection"
+                    | "tool"
+                    | "tools"
+                    | "function"
+                    | "functions"
+                    | "parameter"
+                    | "parameters"
+                    | "result"
+                    | "results"
+                    | "output"
+                    | "image"
+                    | "mask"
+                    | "context"
+                    | "response"
+                    | "usermessage"
+                    | "message"
+                    | "filesep"
+                    | "reponame"
+                    | "name"
+            );
     if doubtful {
         Name::Doubtful
     } else {

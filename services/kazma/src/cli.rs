@@ -30,6 +30,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Policy,
     },
+    /// Fence texts as they are fenced for the model
+    Fence(FenceTexts),
     #[command(flatten)]
     Operator(Operator),
 }
@@ -47,6 +49,16 @@ pub(crate) struct Batch {
     /// Read JSON Lines on standard input, answer one line for each
     #[arg(long, required = true)]
     pub(crate) batch: bool,
+}
+
+/// The flags of `kazma fence`.
+#[derive(Debug, Args)]
+pub(crate) struct FenceTexts {
+    #[command(flatten)]
+    pub(crate) batch: Batch,
+    /// The nonce of every fence, 32 hexadecimal digits: for tests alone
+    #[arg(long, value_name = "HEX", value_parser = nonce)]
+    pub(crate) nonce: Option<[u8; 16]>,
 }
 
 /// The flags of `kazma policy argv`.
@@ -332,6 +344,13 @@ pub(crate) enum Audit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
+
+/// Reads the nonce of a fence.
+fn nonce(text: &str) -> Result<[u8; 16], String> {
+    let mut bytes = [0; 16];
+    hex::decode_to_slice(text, &mut bytes).map_err(|_| "use 32 hexadecimal digits".to_owned())?;
+    Ok(bytes)
+}
 
 /// Reads a switch as the reference system does: `1/true/on/yes` and `0/false/off/no`.
 fn switch(text: &str) -> Result<bool, String> {

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         cli::Command::Service { service } => service::run(service),
         cli::Command::Up(options) => up::run(options),
         cli::Command::Policy { command } => policy::run(command),
+        cli::Command::Fence(options) => policy::fence(&options),
         cli::Command::Operator(command) => operator::run(command),
     };
     match result {

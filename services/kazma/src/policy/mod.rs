@@ -2,6 +2,9 @@
 
 mod argv;
 mod batch;
+mod fence;
+
+pub(crate) use fence::run as fence;
 
 use std::process::ExitCode;
 
