@@ -41,6 +41,8 @@ pub(crate) enum Command {
 pub(crate) enum Policy {
     /// Judge argument lists as `shell_exec` does
     Argv(PolicyArgv),
+    /// Judge URLs as every fetch from the internet does
+    Url(Batch),
 }
 
 /// That rows come on standard input.

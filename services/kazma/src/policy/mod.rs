@@ -3,6 +3,7 @@
 mod argv;
 mod batch;
 mod fence;
+mod url;
 
 pub(crate) use fence::run as fence;
 
@@ -16,5 +17,6 @@ use crate::cli::Policy;
 pub(crate) fn run(command: Policy) -> Result<ExitCode, BoxError> {
     match command {
         Policy::Argv(options) => argv::run(&options),
+        Policy::Url(_) => url::run(),
     }
 }
