@@ -230,14 +230,28 @@ fn fresh(entropy: &dyn Entropy) -> Fence {
 
 /// Where the output of a tool comes from.
 fn source(tool: &str) -> Source {
-    match tool {
-        "python_exec" | "code_exec" | "shell_exec" | "run_tests" | "run_unit_tests" => Source::Code,
-        "read_url" | "read_url_to_file" | "crawl_page" | "crawl_site" => Source::Web,
-        _ if tool.starts_with("file_") => Source::File,
-        _ if tool.starts_with("web_search") => Source::Search,
-        _ if tool.starts_with("email_") => Source::Mail,
-        _ if tool.starts_with("memory_") => Source::Memory,
-        _ if tool.starts_with("browser_") => Source::Web,
+    let family = tool.split('_').next().unwrap_or_default();
+    match (family, tool) {
+        (
+            _,
+            "activate_skill" | "list_agent_skills" | "search_agent_skills" | "install_agent_skill",
+        ) => Source::Skill,
+        (
+            _,
+            "python_exec" | "code_exec" | "shell_exec" | "run_tests" | "run_unit_tests"
+            | "lint_code",
+        ) => Source::Code,
+        ("browser" | "crawl", _)
+        | (_, "read_url" | "read_url_to_file" | "knowledge_ingest_url") => Source::Web,
+        ("web", _) | (_, "codebase_search" | "knowledge_search" | "document_search") => {
+            Source::Search
+        }
+        ("email", _) => Source::Mail,
+        ("memory", _) => Source::Memory,
+        ("file" | "document" | "pdf" | "parse" | "read" | "ocr" | "sqlite" | "git", _) => {
+            Source::File
+        }
+        ("send" | "x", _) => Source::Chat,
         _ => Source::Mcp,
     }
 }

@@ -269,6 +269,40 @@ mod tests {
         assert!(html.contains("[picture not loaded: p — "), "{html}");
     }
 
+    #[test]
+    fn texts_that_attack_a_fence_are_inert_in_a_page() {
+        let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cases/");
+        for file in ["fence.jsonl", "fence-more.jsonl"] {
+            let rows = std::fs::read_to_string(format!("{cases}{file}")).unwrap();
+            for line in rows.lines() {
+                let row: serde_json::Value = serde_json::from_str(line).unwrap();
+                let html = html(row["text"].as_str().unwrap());
+                let lower = html.to_ascii_lowercase();
+                for active in [
+                    "<img",
+                    "<script",
+                    "<iframe",
+                    "<svg",
+                    "<style",
+                    "<form",
+                    "<link",
+                    "<meta",
+                    "<video",
+                    "<object",
+                    "href=\"javascript:",
+                    "href=\"data:",
+                    "href=\"//",
+                    " src=\"",
+                    " style=\"",
+                ] {
+                    assert!(!lower.contains(active), "{}: {html}", row["id"]);
+                }
+                // Whatever looks like a handler stands in text, where its quotation marks are escaped.
+                assert!(!lower.contains("=\"alert"), "{}: {html}", row["id"]);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn only_our_elements_come_out(reply in "(<img |javascript:|\\]\\(|```|\u{202E}|[-<>&\"'a-z\\[\\]()!`*_~|#\n ]){0,80}") {
