@@ -46,7 +46,8 @@ pub(crate) struct After {
     pub(crate) after: Option<i64>,
 }
 
-/// What happens in one thread.
+/// What happens in one thread. Events with an id are kept and come again after a break; `message.delta` (a piece of
+/// the answer as it is made; `anew: true` voids the pieces before it) and `call.output` have none and pass by.
 #[utoipa::path(
     get, path = "/api/threads/{id}/events", tag = "events",
     params(("id" = String, Path), After, ("Last-Event-ID" = Option<i64>, Header)),
