@@ -4,6 +4,7 @@
 
 mod architecture;
 mod containers;
+mod crash;
 mod processes;
 mod reach;
 mod separation;
