@@ -6,3 +6,4 @@ mod ends;
 mod leaks;
 mod pool;
 mod template;
+mod wire;
