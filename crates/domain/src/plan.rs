@@ -87,6 +87,9 @@ pub struct Sandbox {
     pub tier: String,
     /// What enforces it, such as `bubblewrap` or `runsc`.
     pub runtime: String,
+    /// The id of the image it is made from; none where there is no image. A run in another is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// What this boundary does not stop, in one line.
     pub limit: String,
     /// Which limits hold and by what, in words, such as `memory 512 MiB (cgroup v2)`.

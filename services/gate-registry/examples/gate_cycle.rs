@@ -188,6 +188,7 @@ fn filing(at: (ThreadId, TurnId), index: usize) -> Result<FileRequest, BoxError>
             sandbox: Sandbox {
                 tier: "native".to_owned(),
                 runtime: "bubblewrap".to_owned(),
+                image: None,
                 limit: "shares the kernel".to_owned(),
                 enforcement: Vec::new(),
                 network: "none".to_owned(),

@@ -312,6 +312,7 @@ pub(crate) fn plan(tool: &str, arguments: Value) -> Plan {
             sandbox: Sandbox {
                 tier: "native".to_owned(),
                 runtime: "bubblewrap".to_owned(),
+                image: None,
                 limit: "shares the kernel".to_owned(),
                 enforcement: Vec::new(),
                 network: "none".to_owned(),

@@ -437,6 +437,9 @@ fn details(view: &GateView) -> Vec<Detail> {
             "Where",
             format!("{}, {}", sandbox.tier, sandbox.runtime),
         ));
+        if let Some(image) = &sandbox.image {
+            rows.push(code("Image", image.clone()));
+        }
         rows.push(words("Limits", sandbox.enforcement.join(", ")));
         rows.push(words("Network", sandbox.network.clone()));
         rows.push(words("Workspace", sandbox.workspace.clone()));

@@ -105,6 +105,7 @@ pub(crate) fn waiting(n: u128, thread: ThreadId) -> GateView {
             sandbox: Sandbox {
                 tier: "native".to_owned(),
                 runtime: "bubblewrap".to_owned(),
+                image: None,
                 limit: "shares your kernel".to_owned(),
                 enforcement: vec!["memory 512 MiB (cgroup v2)".to_owned()],
                 network: "none".to_owned(),

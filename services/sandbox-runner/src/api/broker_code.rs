@@ -33,6 +33,7 @@ impl CodeRunner for BrokerClient {
             let spec = RunSpec {
                 call_id: permit.call(),
                 code: code.code,
+                image: code.image,
                 timeout: code.timeout,
                 // The broker's cap is for both streams together.
                 output_cap: code.output_cap.saturating_mul(2).min(OUTPUT_CAP_MAX),
@@ -97,16 +98,15 @@ fn described(status: BrokerStatus) -> CodeStatus {
             fix,
         }),
     };
-    let runtime = [
-        Some(status.enforcer),
-        status.runtime,
-        status.image.map(|id| format!("image {id}")),
-    ];
-    let runtime = runtime.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let runtime = match status.runtime {
+        Some(runtime) => format!("{}, {runtime}", status.enforcer),
+        None => status.enforcer,
+    };
     CodeStatus {
         sandbox: Sandbox {
             tier: status.tier,
             runtime,
+            image: status.image,
             limit: status.weakness,
             enforcement,
             network: "none".to_owned(),

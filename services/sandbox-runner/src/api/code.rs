@@ -64,6 +64,8 @@ pub struct Trouble {
 pub struct CodeSpec {
     /// The whole program.
     pub code: String,
+    /// The image that the card named; none where it named none.
+    pub image: Option<String>,
     /// How long it may run.
     pub timeout: Duration,
     /// How many bytes of each stream are wanted; more is counted and thrown away.

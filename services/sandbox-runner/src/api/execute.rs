@@ -235,7 +235,11 @@ impl Executor {
 
     async fn act(&self, redeemed: Redeemed, act: Act) -> Finish {
         match act {
-            Act::Python { code, timeout } => self.run_code(redeemed, code, timeout).await,
+            Act::Python {
+                code,
+                image,
+                timeout,
+            } => self.run_code(redeemed, code, image, timeout).await,
             Act::Read(read) => self.on_files(move || text(read.read(&redeemed))).await,
             Act::List(list) => self.on_files(move || text(list.list(&redeemed))).await,
             Act::Write(write) => {
@@ -255,10 +259,17 @@ impl Executor {
         }
     }
 
-    async fn run_code(&self, redeemed: Redeemed, code: String, timeout: Duration) -> Finish {
+    async fn run_code(
+        &self,
+        redeemed: Redeemed,
+        code: String,
+        image: Option<String>,
+        timeout: Duration,
+    ) -> Finish {
         let call = redeemed.call();
         let spec = CodeSpec {
             code,
+            image,
             timeout,
             output_cap: self.output_cap,
         };

@@ -43,7 +43,11 @@ pub(crate) struct Prepared {
 /// What carries a plan out: open descriptors, not names.
 #[derive(Debug)]
 pub(crate) enum Act {
-    Python { code: String, timeout: Duration },
+    Python {
+        code: String,
+        image: Option<String>,
+        timeout: Duration,
+    },
     Read(PlannedRead),
     List(PlannedList),
     Write(Box<PlannedWrite>),
@@ -127,12 +131,20 @@ impl Planner {
                 ),
             ));
         }
+        let image = status.sandbox.image.clone();
         let action = Action::RunPython {
             code: code.clone(),
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
             sandbox: status.sandbox,
         };
-        Ok((action, Act::Python { code, timeout }))
+        Ok((
+            action,
+            Act::Python {
+                code,
+                image,
+                timeout,
+            },
+        ))
     }
 }
 
@@ -194,6 +206,8 @@ pub(crate) fn what_changed(filed: &Plan, now: &Plan) -> String {
                     "The sandbox is {} by {} now; the card said {} by {}.",
                     now.tier, now.runtime, then.tier, then.runtime
                 )
+            } else if then.image != now.image {
+                "The sandbox's image is another now than on the card.".to_owned()
             } else if then.enforcement != now.enforcement {
                 format!(
                     "The sandbox's limits are now {}; the card said {}.",

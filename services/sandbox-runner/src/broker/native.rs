@@ -111,6 +111,10 @@ struct JailShop {
 }
 
 impl Made for Jail {
+    fn image(&self) -> Option<&str> {
+        None
+    }
+
     fn gone(&self) -> BoxFuture<'static, ()> {
         let lifeline = self.lifeline();
         Box::pin(async move { lifeline.gone().await })

@@ -45,6 +45,8 @@ pub struct BrokerOptions {
     pub init: Option<Utf8PathBuf>,
     /// Sandboxes that wait, started and never used; with 0 every run waits for one that is made for it.
     pub pool_size: usize,
+    /// Bytes that the machine must have to spare before a sandbox is started that nobody waits for.
+    pub spare_memory: u64,
     /// Runs that may go on at once.
     pub max_running: usize,
     /// Runs that may wait for their turn; the next one is refused.
@@ -75,6 +77,7 @@ impl BrokerOptions {
             python: "/usr/bin/python3".into(),
             init: None,
             pool_size: 2,
+            spare_memory: 256 * 1024 * 1024,
             max_running: 8,
             queue_bound: 32,
             queue_wait: Duration::from_mins(1),

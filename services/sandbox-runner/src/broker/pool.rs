@@ -16,8 +16,31 @@ const STARTS_AT_ONCE: usize = 2;
 const REFILL_PAUSE: Duration = Duration::from_millis(40);
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// How long to wait where the machine has no memory to spare.
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(2);
 const NEVER: Duration = Duration::from_hours(1);
 const INBOX: usize = 256;
+
+/// What the pool keeps ready, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keep {
+    /// How many wait.
+    pub(super) size: usize,
+    /// One that has waited this long is replaced.
+    pub(super) max_age: Duration,
+    /// Bytes that the machine must have to spare before one is started that nobody waits for.
+    pub(super) spare_memory: u64,
+}
+
+/// Whether the machine has this much memory to spare. One that does not say has.
+fn spare(bytes: u64) -> bool {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    available.is_none_or(|kib| kib.saturating_mul(1024) >= bytes)
+}
 
 /// What the pool tells about itself.
 #[derive(Debug, Clone)]
@@ -80,14 +103,13 @@ impl<W: Workshop> fmt::Debug for Pool<W> {
 }
 
 impl<W: Workshop> Pool<W> {
-    pub(super) fn start(workshop: Arc<W>, size: usize, max_age: Duration) -> Self {
+    pub(super) fn start(workshop: Arc<W>, keep: Keep) -> Self {
         let (inbox, messages) = mpsc::channel(INBOX);
         let (state, watched) = watch::channel(PoolState::default());
         let tracker = workshop.tracker();
         let keeper = Keeper {
             workshop,
-            size,
-            max_age,
+            keep,
             // Weak, so that the pool ends with its handles.
             inbox: inbox.downgrade(),
             state,
@@ -125,8 +147,7 @@ impl<W: Workshop> Pool<W> {
 
 struct Keeper<W: Workshop> {
     workshop: Arc<W>,
-    size: usize,
-    max_age: Duration,
+    keep: Keep,
     inbox: mpsc::WeakSender<Message<W>>,
     state: watch::Sender<PoolState<W::Error>>,
     idle: VecDeque<Idle<W::Made>>,
@@ -153,7 +174,7 @@ impl<W: Workshop> Keeper<W> {
                     None => return,
                 },
                 () = sleep_until(self.next_event()) => {
-                    let max_age = self.max_age;
+                    let max_age = self.keep.max_age;
                     self.drop_idle(|idle| idle.since.elapsed() >= max_age);
                 }
             }
@@ -225,10 +246,16 @@ impl<W: Workshop> Keeper<W> {
     fn refill(&mut self) {
         self.waiting.retain(|taker| !taker.is_closed());
         let wanted =
-            (self.size + self.waiting.len()).saturating_sub(self.idle.len() + self.starting);
+            (self.keep.size + self.waiting.len()).saturating_sub(self.idle.len() + self.starting);
         let now = Instant::now();
         let can_wait = self.waiting.is_empty() && !self.idle.is_empty();
         if now < self.not_before || (can_wait && now < self.quiet_until) {
+            return;
+        }
+        // The first one shows that the tier works; it is always tried.
+        let extra = wanted > 0 && self.waiting.is_empty() && self.next_id > 0;
+        if extra && !spare(self.keep.spare_memory) {
+            self.not_before = now + NO_ROOM_PAUSE;
             return;
         }
         for _ in 0..wanted.min(STARTS_AT_ONCE.saturating_sub(self.starting)) {
@@ -246,7 +273,11 @@ impl<W: Workshop> Keeper<W> {
     /// When to look again although nobody said anything.
     fn next_event(&self) -> Instant {
         let now = Instant::now();
-        let oldest = self.idle.iter().map(|idle| idle.since + self.max_age).min();
+        let oldest = self
+            .idle
+            .iter()
+            .map(|idle| idle.since + self.keep.max_age)
+            .min();
         let pauses = [self.not_before, self.quiet_until];
         let over = pauses.into_iter().filter(|end| *end > now);
         oldest.into_iter().chain(over).min().unwrap_or(now + NEVER)
@@ -257,7 +288,7 @@ impl<W: Workshop> Keeper<W> {
             idle: self.idle.len(),
             starting: self.starting,
             replaced: self.replaced,
-            filled: self.next_id > 0 || self.size == 0,
+            filled: self.next_id > 0 || self.keep.size == 0,
             failing: self.failing.clone(),
         });
     }

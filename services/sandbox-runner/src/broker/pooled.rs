@@ -20,7 +20,7 @@ use super::{
     BrokerOptions, BrokerStatus, Chunk, Finished, Outcome, PoolDepth, Readiness, RunSpec,
     StartFailure, Tier,
     canary::{self, NotReady},
-    pool::Pool,
+    pool::{Keep, Pool},
     workshop::{Face, Made, Workshop},
 };
 use crate::jail::RunLimits;
@@ -76,14 +76,15 @@ impl<W: Workshop> PooledTier<W> {
         let workshop = Arc::new(workshop);
         let clearing = workshop.tracker();
         let (stage, watched) = watch::channel(Stage::Trying);
-        let (size, age, retry) = (
-            options.pool_size,
-            options.max_idle_age,
-            options.canary_retry,
-        );
+        let retry = options.canary_retry;
+        let keep = Keep {
+            size: options.pool_size,
+            max_age: options.max_idle_age,
+            spare_memory: options.spare_memory,
+        };
         let maker = Arc::clone(&workshop);
         clearing.spawn(async move {
-            let prove = prove(&maker, &*entropy, retry, &stage, size, age);
+            let prove = prove(&maker, &*entropy, retry, &stage, keep);
             // The stage holds the pool: when this task ends, so does the pool with its idle sandboxes.
             stop.run_until_cancelled(prove).await;
             stage.send_replace(Stage::NotReady(NotReady::new(
@@ -184,6 +185,11 @@ impl<W: Workshop> PooledTier<W> {
             Ok(made) => made,
             Err(finished) => return finished,
         };
+        if spec.image.is_some() && made.image() != spec.image.as_deref() {
+            return Finished::not_started(StartFailure::Jail {
+                reason: "the sandbox's image is another than the one that was asked for".to_owned(),
+            });
+        }
         drop(place);
         let _running = Count::up_to(&self.running, usize::MAX);
         let limits = RunLimits {
@@ -206,8 +212,7 @@ async fn prove<W: Workshop>(
     entropy: &dyn Entropy,
     retry: Duration,
     stage: &watch::Sender<Stage<W>>,
-    size: usize,
-    max_age: Duration,
+    keep: Keep,
 ) {
     loop {
         let proof = async {
@@ -217,7 +222,7 @@ async fn prove<W: Workshop>(
         match proof.await {
             Ok(runtime) => {
                 tracing::info!(%runtime, "the sandbox holds");
-                let pool = Pool::start(Arc::clone(workshop), size, max_age);
+                let pool = Pool::start(Arc::clone(workshop), keep);
                 stage.send_replace(Stage::Proven { runtime, pool });
                 workshop.stale().await;
                 tracing::warn!("the sandbox is tried out anew");

@@ -31,6 +31,10 @@ pub struct RunSpec {
     pub call_id: CallId,
     /// Python source, run as `__main__`.
     pub code: String,
+    /// The image that the sandbox must be made from, by id; `None` where the caller does not mind. It cannot
+    /// choose one: a sandbox from another is not used.
+    #[serde(default)]
+    pub image: Option<String>,
     /// When the jail is killed, at most [`TIMEOUT_MAX`].
     #[serde(rename = "timeout_ms", with = "millis")]
     pub timeout: Duration,
@@ -44,6 +48,7 @@ impl RunSpec {
         Self {
             call_id,
             code: code.into(),
+            image: None,
             timeout: TIMEOUT_DEFAULT,
             output_cap: kazma_domain::limits::OUTPUT_MAX,
         }

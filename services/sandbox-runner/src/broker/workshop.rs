@@ -68,6 +68,9 @@ pub(super) trait Workshop: Send + Sync + Debug + 'static {
 
 /// A sandbox that is started and has run nothing. Dropping it ends it.
 pub(super) trait Made: Send + 'static {
+    /// The id of the image that it was made from, if there is one.
+    fn image(&self) -> Option<&str>;
+
     /// Ends when the sandbox has.
     fn gone(&self) -> BoxFuture<'static, ()>;
 

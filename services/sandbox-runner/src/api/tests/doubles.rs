@@ -483,6 +483,7 @@ impl Python {
         let sandbox = Sandbox {
             tier: "native".into(),
             runtime: "bubblewrap".into(),
+            image: None,
             limit: "shares the kernel".into(),
             enforcement: vec!["memory 512 MiB (cgroup v2)".into()],
             network: "none".into(),

@@ -94,7 +94,7 @@ pub(super) struct Container {
     input: Pin<Box<dyn AsyncWrite + Send>>,
     frames: mpsc::Receiver<Frame>,
     body: Body,
-    limits: Limits,
+    blueprint: Arc<Blueprint>,
     hint: &'static str,
     key: Key,
     /// The key that reports must carry, as the reader knows it.
@@ -207,7 +207,7 @@ impl Container {
             input: attached.input,
             frames: inbox,
             body,
-            limits: blueprint.limits,
+            blueprint: Arc::clone(&blueprint),
             hint,
             key,
             agreed,
@@ -325,6 +325,10 @@ struct End {
 }
 
 impl Made for Container {
+    fn image(&self) -> Option<&str> {
+        Some(&self.blueprint.image_id)
+    }
+
     fn gone(&self) -> BoxFuture<'static, ()> {
         let gone = self.body.gone.clone();
         Box::pin(async move { gone.cancelled().await })
@@ -349,12 +353,13 @@ impl Made for Container {
             .await;
         let elapsed = started.elapsed();
         let totals = counted(output.finish(), end.totals, elapsed);
-        let outcome = if let Some(outcome) = known_end(&end, &totals, limits, &self.limits) {
-            outcome
-        } else {
-            let (engine, name) = (self.body.engine.clone(), self.body.name.clone());
-            ask(&engine, &name, &self.limits.clone(), self.hint).await
-        };
+        let outcome =
+            if let Some(outcome) = known_end(&end, &totals, limits, &self.blueprint.limits) {
+                outcome
+            } else {
+                let (engine, name) = (self.body.engine.clone(), self.body.name.clone());
+                ask(&engine, &name, &self.blueprint.limits.clone(), self.hint).await
+            };
         Finished { outcome, totals }
     }
 }

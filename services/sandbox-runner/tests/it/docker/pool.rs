@@ -146,3 +146,42 @@ async fn old_and_dead_containers_are_replaced() {
     house.close().await;
     engine.until(&owner, 0).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_not_given_another_image_than_the_card_named() {
+    let engine = Engine::shared();
+    let (house, owner) = engine.house(EngineRuntime::Runc, |_| {}).await;
+    let image = house.client.status().await.unwrap().image;
+    let run = house.run_with("print(1)", |spec| spec.image = image).await;
+    assert_eq!(text(&run.stdout), "1\n");
+    let run = house
+        .run_with("print(1)", |spec| {
+            spec.image = Some("sha256:other".to_owned());
+        })
+        .await;
+    assert!(run.stdout.is_empty());
+    assert!(matches!(
+        run.finished.outcome,
+        Outcome::StartFailed {
+            failure: StartFailure::Jail { .. }
+        }
+    ));
+    house.close().await;
+    engine.until(&owner, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_memory_but_the_pool() {
+    let engine = Engine::shared();
+    let (house, owner) = engine
+        .house(EngineRuntime::Runc, |broker| broker.spare_memory = u64::MAX)
+        .await;
+    for n in 0..3 {
+        let run = house.run(&format!("print({n})")).await;
+        assert_eq!(text(&run.stdout), format!("{n}\n"));
+    }
+    let pool = house.client.status().await.unwrap().pool;
+    assert_eq!((pool.idle, pool.size), (0, 2));
+    house.close().await;
+    engine.until(&owner, 0).await;
+}
