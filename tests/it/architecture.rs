@@ -152,7 +152,7 @@ fn each_power_has_one_crate_that_holds_it() {
         ("rustls", &["kazma-mesh"]),
         ("tokio-rustls", &["kazma-mesh"]),
         ("rcgen", &["kazma-mesh"]),
-        ("seccompiler", &["kazma-sandbox-runner"]),
+        ("seccompiler", &["kazma-runtime", "kazma-sandbox-runner"]),
         ("bollard", &["kazma-sandbox-runner"]),
         ("kube", &["kazma-sandbox-runner"]),
         ("askama", &["kazma-gateway"]),

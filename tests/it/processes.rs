@@ -303,7 +303,7 @@ async fn what_may_not_be_is_refused_before_anything_is_made() {
         ),
         (&["--demo", "--listen", "0.0.0.0:0"], Some(secret), "--demo"),
         (&["--demo"], Some(("KAZMA_PRODUCTION", "1")), "--demo"),
-        (&["--sandbox", "docker"], None, "--sandbox"),
+        (&["--sandbox", "kubernetes"], None, "--sandbox"),
         (&["--sandbox", "local"], None, "--sandbox"),
     ] {
         let output = refused(up(arguments, setting)).await;

@@ -1,6 +1,8 @@
 //! What a hijacked agent process reaches of its neighbours, tried with exactly its user and nothing else.
 
-use std::{collections::BTreeMap, fs, io::Write, path::Path, process::Stdio};
+use std::{
+    collections::BTreeMap, fs, io::Write, os::unix::fs::MetadataExt, path::Path, process::Stdio,
+};
 
 use serde_json::{Value, json};
 
@@ -178,13 +180,11 @@ async fn the_agent_s_user_reaches_nothing_of_the_others() {
 
     // What must work, or the rest would prove nothing: its own folder and its own process.
     let mine = stack.folder().join("agent");
-    let allowed: [Attempt; 7] = [
+    let allowed: [Attempt; 5] = [
         ("list", text(&mine)),
         ("read", text(&mine.join("keys/mesh.key"))),
         ("create", text(&mine)),
         ("read", text(&stack.folder().join("run/services.json"))),
-        ("read", format!("/proc/{}/environ", agent.pid)),
-        ("list", format!("/proc/{}/fd", agent.pid)),
         ("signal", agent.pid.to_string()),
     ];
     let answers = probe(&uid, &allowed);
@@ -193,7 +193,10 @@ async fn the_agent_s_user_reaches_nothing_of_the_others() {
         assert_eq!(answers["status"][power], json!(has[power]), "{power}");
     }
 
-    let attempts = what_is_not_the_agent_s(&stack);
+    let mut attempts = what_is_not_the_agent_s(&stack);
+    // Not even a process of its own user looks into it.
+    neighbour(&agent, &mut attempts);
+    attempts.retain(|attempt| *attempt != ("signal", agent.pid.to_string()));
     assert!(attempts.len() > 100, "{}", attempts.len());
     let answers = probe(&uid, &attempts);
     let answers = answers["answers"].as_array().unwrap();
@@ -219,6 +222,10 @@ async fn no_service_inherits_what_it_may_not_open() {
         let process = process.unwrap();
         let pid = process.pid;
         assert_eq!(status(&process)["NoNewPrivs"], ["1"], "{name}");
+        assert_eq!(status(&process)["Seccomp"], ["2"], "{name}");
+        // The kernel's own: nobody else of this user may look into it.
+        let environment = fs::metadata(format!("/proc/{pid}/environ")).unwrap();
+        assert_eq!(environment.uid(), 0, "{name}");
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
             // One that was closed meanwhile was nobody's inheritance.
             let Ok(link) = fs::read_link(entry.unwrap().path()) else {

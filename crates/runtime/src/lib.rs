@@ -1,9 +1,11 @@
 //! What each `main` needs: logs, the clock, randomness, and an orderly end.
 
 mod clock;
+mod confine;
 mod lifecycle;
 mod logging;
 
 pub use clock::{SystemClock, SystemEntropy};
+pub use confine::{ConfineError, Confinement, Connect, Held, confine};
 pub use lifecycle::{BoxError, Ended, Lifecycle};
 pub use logging::logging;

@@ -213,6 +213,8 @@ fn settings(path: &Utf8Path) -> SqliteConnectOptions {
         .busy_timeout(Duration::from_secs(5))
         .statement_cache_capacity(256)
         .pragma("trusted_schema", "OFF")
+        // A service may write into its own folder alone, and what a statement sets aside may be secret.
+        .pragma("temp_store", "MEMORY")
         // Pages written again and again are folded into the file once: 32 MiB of log, not 4.
         .pragma("wal_autocheckpoint", "8000")
         .pragma("journal_size_limit", "67108864")

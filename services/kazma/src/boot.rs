@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use kazma_domain::{Digest, Service};
+use kazma_runtime::{Confinement, Connect};
 use serde::{Deserialize, Serialize};
 
 /// What one service is told. Secrets travel here, never in arguments or the environment.
@@ -23,12 +24,49 @@ pub(crate) struct Boot {
     pub(crate) role: Role,
 }
 
+impl Boot {
+    /// What this service's process needs, and nothing beyond.
+    pub(crate) fn needs(&self) -> Confinement {
+        let nothing = |read: Vec<Utf8PathBuf>, more: Option<&Utf8PathBuf>, connect| {
+            Confinement::StartsNothing {
+                read,
+                write: std::iter::once(&self.folder).chain(more).cloned().collect(),
+                connect,
+            }
+        };
+        let mesh = |to: &[SocketAddr]| Connect::Ports(to.iter().map(SocketAddr::port).collect());
+        let Peers {
+            registry,
+            gateway,
+            runner,
+            egress: _,
+            agent,
+        } = self.peers;
+        // Each asks itself once whether it serves.
+        match &self.role {
+            Role::RunnerBroker { .. } => Confinement::StartsSandboxes,
+            Role::GateRegistry { .. } => nothing(Vec::new(), None, mesh(&[registry])),
+            Role::RunnerApi { workspace, .. } => {
+                nothing(Vec::new(), Some(workspace), mesh(&[runner, registry]))
+            }
+            Role::Agent => nothing(Vec::new(), None, mesh(&[agent, registry, gateway, runner])),
+            Role::RunnerEgress => nothing(Vec::new(), None, Connect::Anywhere),
+            Role::Gateway(options) => {
+                let run = options.services_file.parent().map(ToOwned::to_owned);
+                nothing(run.into_iter().collect(), None, Connect::Anywhere)
+            }
+        }
+    }
+}
+
 /// Where the services listen.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Peers {
     pub(crate) registry: SocketAddr,
     pub(crate) gateway: SocketAddr,
     pub(crate) runner: SocketAddr,
+    pub(crate) egress: SocketAddr,
+    pub(crate) agent: SocketAddr,
 }
 
 /// What one service needs that no other does.
@@ -123,3 +161,6 @@ pub(crate) struct Ready {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<Digest>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client, Enrolment, Identity, JoinToken, MeshError};
-use kazma_runtime::{BoxError, Ended, Lifecycle, SystemClock, SystemEntropy};
+use kazma_runtime::{BoxError, Ended, Held, Lifecycle, SystemClock, SystemEntropy};
 use kazma_sandbox_runner::{api, broker, egress};
 use kazma_signing::VerifyingKey;
 use listenfd::ListenFd;
@@ -28,13 +28,18 @@ const CONTEXT_BYTES: usize = 128 * 1024;
 
 /// Runs one service.
 pub(crate) fn run(service: Service) -> Result<ExitCode, BoxError> {
-    // For every thread that is yet to come, and for all they start: no set-user-id program raises them.
-    rustix::thread::set_no_new_privs(true)?;
     let mut sockets = ListenFd::from_env();
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let boot: Boot = serde_json::from_str(&line)?;
     kazma_runtime::logging(service.name(), boot.log.as_deref());
+    // Before any thread: what is taken away now is taken from all that are yet to come.
+    match kazma_runtime::confine(&boot.needs())? {
+        Held::WithoutLandlock if service != Service::RunnerBroker => {
+            tracing::warn!("this kernel has no Landlock; services of one user are less apart");
+        }
+        Held::All | Held::Partly | Held::WithoutLandlock => {}
+    }
     kazma_mesh::install_crypto_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -119,10 +119,13 @@ impl House {
         let listen = public.local_addr()?;
         let mesh = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let (registry, gateway, runner) = (mesh()?, mesh()?, mesh()?);
+        let (egress, agent) = (mesh()?, mesh()?);
         let peers = Peers {
             registry: registry.local_addr()?,
             gateway: gateway.local_addr()?,
             runner: runner.local_addr()?,
+            egress: egress.local_addr()?,
+            agent: agent.local_addr()?,
         };
         let socket = folder.broker_socket();
         // A socket file is left behind by whoever was killed; the lock says that nobody uses it.
@@ -134,8 +137,8 @@ impl House {
             (Service::Gateway, vec![gateway.into(), public.into()]),
             (Service::RunnerApi, vec![runner.into()]),
             (Service::RunnerBroker, vec![broker.into()]),
-            (Service::RunnerEgress, vec![mesh()?.into()]),
-            (Service::Agent, vec![mesh()?.into()]),
+            (Service::RunnerEgress, vec![egress.into()]),
+            (Service::Agent, vec![agent.into()]),
         ]);
         let program = rustix::fs::open(
             "/proc/self/exe",
