@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** pure. The same request is always answered the same way, and no error allows anything.
 
+pub mod argv;
 mod floor;
 mod provenance;
 

@@ -1,0 +1,187 @@
+//! The judge of argument lists over rows of `tests/cases`, on real workspaces.
+#![cfg(test)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the rows' set-ups and what the judge lets through are really run"
+)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use kazma_policy::argv::{self, Permitted, Profile, Tier, Verdict};
+use kazma_workspace::Disk;
+use serde::Deserialize;
+
+/// A row. Without `ok` and `expect`, `decision` says it.
+#[derive(Debug, Clone, Deserialize)]
+struct Row {
+    id: String,
+    argv: Vec<String>,
+    #[serde(default)]
+    ok: bool,
+    expect: Option<String>,
+    tier: Option<String>,
+    workspace_setup: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+}
+
+fn cases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases")
+}
+
+fn rows(name: &str) -> Vec<Row> {
+    fs::read_to_string(cases().join(name))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
+}
+
+/// A workspace as the script makes it; copies of it are changed, itself never.
+struct Ground {
+    top: tempfile::TempDir,
+}
+
+impl Ground {
+    fn make() -> Self {
+        let top = tempfile::tempdir().unwrap();
+        let script = cases().join("shell-workspace");
+        let made = Command::new("bash")
+            .arg(script)
+            .arg(top.path().join("base"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", said(&made));
+        Self { top }
+    }
+
+    /// A fresh copy in which a row's set-up has run.
+    fn copy(&self, row: &Row) -> PathBuf {
+        let copy = self.top.path().join(&row.id);
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(self.top.path().join("base"))
+            .arg(&copy)
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "{}", said(&copied));
+        if let Some(setup) = &row.workspace_setup {
+            let workspace = copy.join("ws");
+            let setup = setup.replace("@WS@", workspace.to_str().unwrap());
+            let ran = Command::new("sh")
+                .args(["-c", &setup])
+                .current_dir(&workspace)
+                .env("HOME", copy.join("home"))
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            // A trap may go off while it is being set: only what happens afterwards counts.
+            let _ = fs::remove_file(workspace.join("PWNED"));
+            assert!(
+                ran.status.success() || row.expect.is_some(),
+                "{}: {}",
+                row.id,
+                said(&ran)
+            );
+        }
+        copy
+    }
+
+    /// The workspace that a row is judged in.
+    fn place(&self, row: &Row) -> PathBuf {
+        if row.workspace_setup.is_some() || may_run(row) {
+            self.copy(row)
+        } else {
+            self.top.path().join("base")
+        }
+    }
+}
+
+fn may_run(row: &Row) -> bool {
+    row.expect
+        .as_deref()
+        .is_some_and(|it| it.contains("neutralise"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn judge(row: &Row, workspace: &Path) -> Verdict {
+    let disk = Disk::open(workspace).unwrap();
+    let command = argv::Command {
+        argv: &row.argv,
+        env: &row.env,
+        cwd: row.cwd.as_deref(),
+    };
+    argv::judge(&command, &disk, Profile::DEFAULT)
+}
+
+/// Runs what was permitted, as a runner would but for the jail.
+fn run(permitted: &Permitted, copy: &Path) -> Output {
+    let (name, arguments) = permitted.argv.split_first().unwrap();
+    Command::new("timeout")
+        .args(["20", name])
+        .args(arguments)
+        .current_dir(copy.join("ws").join(&permitted.cwd))
+        .env_clear()
+        .envs(&permitted.env)
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", "/nonexistent")
+        .env("TMPDIR", "/tmp")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What a row's verdict gets wrong, if anything.
+fn wrong(row: &Row, ground: &Ground) -> Option<String> {
+    let place = ground.place(row);
+    let verdict = judge(row, &place.join("ws"));
+    let fault = match (&verdict, row.ok, row.expect.as_deref()) {
+        (Verdict::Refuse(refusal), true, _) => Some(format!("refused: {refusal}")),
+        (Verdict::Allow(_), _, Some("refuse")) => Some("allowed".to_owned()),
+        (Verdict::Allow(permitted), true, _) => row
+            .tier
+            .as_deref()
+            .filter(|tier| *tier != permitted.tier.name())
+            .map(|tier| format!("{} instead of {tier}", permitted.tier.name())),
+        (Verdict::Allow(permitted), _, Some(_)) if permitted.tier != Tier::SandboxExec => {
+            let ran = run(permitted, &place);
+            place
+                .join("ws/PWNED")
+                .exists()
+                .then(|| format!("the trap went off: {}", said(&ran)))
+        }
+        _ => None,
+    };
+    if place.ends_with(&row.id) {
+        let _ = fs::remove_dir_all(&place);
+    }
+    fault.map(|fault| format!("{} {:?}: {fault}", row.id, row.argv))
+}
+
+fn all_right(name: &str, least: usize) {
+    let rows = rows(name);
+    assert!(rows.len() >= least, "{name} has only {} rows", rows.len());
+    let ground = Ground::make();
+    let wrong: Vec<String> = rows.iter().filter_map(|row| wrong(row, &ground)).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} wrong:\n{}",
+        wrong.len(),
+        rows.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_shared_rows_are_judged_rightly() {
+    all_right("shell.jsonl", 289);
+}
