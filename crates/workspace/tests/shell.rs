@@ -95,7 +95,7 @@ impl Ground {
 
     /// The workspace that a row is judged in.
     fn place(&self, row: &Row) -> PathBuf {
-        if row.workspace_setup.is_some() || may_run(row) {
+        if row.workspace_setup.is_some() || writes(row) {
             self.copy(row)
         } else {
             self.top.path().join("base")
@@ -103,10 +103,30 @@ impl Ground {
     }
 }
 
-fn may_run(row: &Row) -> bool {
-    row.expect
-        .as_deref()
-        .is_some_and(|it| it.contains("neutralise"))
+/// Whether what is permitted may change the workspace.
+fn writes(row: &Row) -> bool {
+    row.expect.as_deref().is_some_and(|it| it != "refuse") || row.tier.as_deref() == Some("write")
+}
+
+/// Whether a program did not understand its own arguments, so that the grammar has an option that is none.
+fn misunderstood(ran: &Output) -> bool {
+    let words = said(ran);
+    ran.status.code() == Some(129)
+        || [
+            "unknown option",
+            "unrecognized option",
+            "invalid option",
+            "unrecognized argument",
+        ]
+        .iter()
+        .any(|complaint| words.contains(complaint))
+}
+
+/// Whether the program is on this machine at all; the linters often are not.
+fn installed(name: &str) -> bool {
+    ["/usr/local/bin", "/usr/bin", "/bin"]
+        .iter()
+        .any(|folder| Path::new(folder).join(name).exists())
 }
 
 fn said(output: &Output) -> String {
@@ -140,6 +160,19 @@ fn run(permitted: &Permitted, copy: &Path) -> Output {
         .unwrap()
 }
 
+/// What goes wrong when a permitted command is run.
+fn sprung(permitted: &Permitted, place: &Path) -> Option<String> {
+    let name = permitted.argv.first().unwrap();
+    if permitted.tier == Tier::SandboxExec || !installed(name) {
+        return None;
+    }
+    let ran = run(permitted, place);
+    if place.join("ws/PWNED").exists() {
+        return Some(format!("the trap went off: {}", said(&ran)));
+    }
+    misunderstood(&ran).then(|| format!("it does not work: {}", said(&ran)))
+}
+
 /// What a row's verdict gets wrong, if anything.
 fn wrong(row: &Row, ground: &Ground) -> Option<String> {
     let place = ground.place(row);
@@ -147,17 +180,11 @@ fn wrong(row: &Row, ground: &Ground) -> Option<String> {
     let fault = match (&verdict, row.ok, row.expect.as_deref()) {
         (Verdict::Refuse(refusal), true, _) => Some(format!("refused: {refusal}")),
         (Verdict::Allow(_), _, Some("refuse")) => Some("allowed".to_owned()),
-        (Verdict::Allow(permitted), true, _) => row
-            .tier
-            .as_deref()
-            .filter(|tier| *tier != permitted.tier.name())
-            .map(|tier| format!("{} instead of {tier}", permitted.tier.name())),
-        (Verdict::Allow(permitted), _, Some(_)) if permitted.tier != Tier::SandboxExec => {
-            let ran = run(permitted, &place);
-            place
-                .join("ws/PWNED")
-                .exists()
-                .then(|| format!("the trap went off: {}", said(&ran)))
+        (Verdict::Allow(permitted), ..) => {
+            let name = permitted.tier.name();
+            let tier = row.tier.as_deref().filter(|tier| row.ok && *tier != name);
+            tier.map(|tier| format!("{name} instead of {tier}"))
+                .or_else(|| sprung(permitted, &place))
         }
         _ => None,
     };
@@ -171,7 +198,21 @@ fn all_right(name: &str, least: usize) {
     let rows = rows(name);
     assert!(rows.len() >= least, "{name} has only {} rows", rows.len());
     let ground = Ground::make();
-    let wrong: Vec<String> = rows.iter().filter_map(|row| wrong(row, &ground)).collect();
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let some: Vec<_> = rows
+            .chunks(rows.len().div_ceil(8))
+            .map(|some| {
+                scope.spawn(|| {
+                    some.iter()
+                        .filter_map(|row| wrong(row, &ground))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        some.into_iter()
+            .flat_map(|some| some.join().unwrap())
+            .collect()
+    });
     assert!(
         wrong.is_empty(),
         "{} of {} wrong:\n{}",
@@ -184,4 +225,9 @@ fn all_right(name: &str, least: usize) {
 #[test]
 fn the_shared_rows_are_judged_rightly() {
     all_right("shell.jsonl", 289);
+}
+
+#[test]
+fn our_own_rows_are_judged_rightly() {
+    all_right("argv-more.jsonl", 700);
 }

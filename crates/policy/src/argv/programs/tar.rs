@@ -186,13 +186,6 @@ fn check(
     for archive in parsed.values("-f") {
         archive_place(archive, creates, workspace)?;
     }
-    if creates
-        && parsed
-            .values("-f")
-            .any(|archive| archive.starts_with('-') && archive != "-")
-    {
-        return refuse!("an archive whose name begins with a dash");
-    }
     if !creates && parsed.has(&["--transform"]) {
         return refuse!("--transform is only taken when packing: it could unpack to any name");
     }
@@ -240,6 +233,9 @@ fn check(
 
 /// Where the archive is. A colon would make it one on another machine.
 fn archive_place(archive: &str, writes: bool, workspace: &Workspace<'_>) -> Result<(), Refusal> {
+    if archive.starts_with('-') && archive != "-" {
+        return refuse!("the archive `{archive}` would begin with a dash; write ./{archive}");
+    }
     if archive.contains(':') {
         return refuse!("the archive `{archive}` is on another machine, by its colon");
     }

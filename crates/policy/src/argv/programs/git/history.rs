@@ -93,7 +93,7 @@ pub(super) static HISTORY: Grammar = Grammar {
             --no-use-mailmap --log-size --reflog --not --count --no-show-signature --ignore-missing --show-pulls \
             --single-worktree -c --cc -m --combined-all-paths --no-diff-merges --no-min-parents --no-max-parents \
             --no-expand-tabs --root --show-linear-break --unpacked --objects --timestamp --header \
-            --no-commit-header --commit-header",
+            --no-commit-header --commit-header --no-commit-id",
     values: &[
         ("-n --max-count", Kind::Number),
         ("--skip", Kind::Number),

@@ -144,9 +144,9 @@ impl Repository {
                     };
                     overrides.push(format!("{}={off}", name(driver)));
                 }
-                ("diff", Some(driver), "textconv") if subcommand.converts => {
+                ("diff", Some(driver), "textconv" | "command") if subcommand.converts => {
                     return refuse!(
-                        "the text conversion {} would run, and cannot be switched off here",
+                        "{} would run, and cannot be switched off here",
                         name(driver).escape_debug()
                     );
                 }

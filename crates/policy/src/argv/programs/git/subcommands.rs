@@ -415,6 +415,7 @@ static SUBCOMMANDS: &[Subcommand] = &[
         name: "range-diff",
         grammar: &DIFFS,
         forced: &["--no-ext-diff", "--no-textconv"],
+        converts: true,
         ..READS
     },
     Subcommand {

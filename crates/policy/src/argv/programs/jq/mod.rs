@@ -46,9 +46,9 @@ fn read(arguments: &[String], workspace: &Workspace<'_>) -> Result<Vec<String>, 
                 operands.push((argument.clone(), true));
             }
             "-f" | "--from-file" => from_file = true,
-            "--arg" | "--argjson" => argv.extend([argument.clone(), next()?, next()?]),
+            "--arg" | "--argjson" => argv.extend([argument.clone(), variable(next()?)?, next()?]),
             "--slurpfile" | "--rawfile" | "--argfile" => {
-                let (name, file) = (next()?, next()?);
+                let (name, file) = (variable(next()?)?, next()?);
                 options::read(&file, workspace)?;
                 argv.extend([argument.clone(), name, file]);
             }
@@ -86,6 +86,14 @@ fn read(arguments: &[String], workspace: &Workspace<'_>) -> Result<Vec<String>, 
         }
     }
     finish(argv, operands, from_file, plain, workspace)
+}
+
+/// The name of a variable that an option sets.
+fn variable(name: String) -> Result<String, Refusal> {
+    if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        return Ok(name);
+    }
+    refuse!("`{name}` is not the name of a variable")
 }
 
 /// The program, and what is read.
