@@ -43,6 +43,8 @@ pub(crate) enum Policy {
     Argv(PolicyArgv),
     /// Judge URLs as every fetch from the internet does
     Url(Batch),
+    /// Judge Python code as `python_exec` does
+    Code(Batch),
 }
 
 /// That rows come on standard input.

@@ -2,6 +2,7 @@
 
 mod argv;
 mod batch;
+mod code;
 mod fence;
 mod url;
 
@@ -18,5 +19,6 @@ pub(crate) fn run(command: Policy) -> Result<ExitCode, BoxError> {
     match command {
         Policy::Argv(options) => argv::run(&options),
         Policy::Url(_) => url::run(),
+        Policy::Code(_) => code::run(),
     }
 }

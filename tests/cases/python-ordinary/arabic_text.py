@@ -1,0 +1,2 @@
+text = "مرحبا بالعالم"
+print(text[::-1], len(text.split()))

@@ -1,0 +1,3 @@
+import ast
+
+print(ast.literal_eval("[1, {'a': (2, 3)}]"))

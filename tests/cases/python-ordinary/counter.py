@@ -1,0 +1,3 @@
+from collections import Counter
+
+print(Counter("mississippi").most_common(2))

@@ -1,0 +1,3 @@
+import difflib
+
+print("\n".join(difflib.unified_diff(["a", "b"], ["a", "c"], lineterm="")))

@@ -1,0 +1,3 @@
+import fnmatch
+
+print(fnmatch.filter(["a.py", "b.txt"], "*.py"))

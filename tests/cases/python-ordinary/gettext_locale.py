@@ -1,0 +1,4 @@
+import locale
+import gettext
+
+print(gettext.gettext("hello"), locale.getlocale() is not None)

@@ -1,0 +1,2 @@
+value = 5
+print(globals()["value"], locals().get("value"))

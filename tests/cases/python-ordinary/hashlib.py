@@ -1,0 +1,3 @@
+import hashlib
+
+print(hashlib.sha256(b"kazma").hexdigest())

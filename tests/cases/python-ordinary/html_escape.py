@@ -1,0 +1,3 @@
+import html
+
+print(html.escape("<a & b>"), html.unescape("&eacute;"))

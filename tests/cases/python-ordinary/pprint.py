@@ -1,0 +1,3 @@
+from pprint import pprint
+
+pprint({"k": list(range(30))}, width=40, compact=True)

@@ -1,0 +1,3 @@
+from re import compile
+
+print(compile("a+").sub("b", "caat"))

@@ -1,0 +1,3 @@
+import tomllib
+
+print(tomllib.loads("a = [1, 2]\n[b]\nc = true"))

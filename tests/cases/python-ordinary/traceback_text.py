@@ -1,0 +1,6 @@
+import traceback
+
+try:
+    [][1]
+except IndexError:
+    print(traceback.format_exc().splitlines()[-1])

@@ -1,0 +1,3 @@
+import unicodedata
+
+print(unicodedata.normalize("NFKD", "é"), unicodedata.name("ش"))
