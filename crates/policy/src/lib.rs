@@ -4,7 +4,9 @@
 
 pub mod argv;
 mod floor;
+mod mcp;
 mod provenance;
 
 pub use floor::{POLICY_VERSION, Request, Route, Verdict, decide};
+pub use mcp::{Label, McpAnswer, McpRules, Trust, decide_mcp, label_mcp};
 pub use provenance::{Heard, origins};
