@@ -150,6 +150,26 @@ impl<'a> Workspace<'a> {
         true
     }
 
+    /// Whether a `.git` is anywhere beneath a folder, or could be: there is more than `limit` to look at.
+    pub(super) fn may_hold_git(&self, folder: &str, limit: usize) -> bool {
+        let mut open = vec![folder.to_owned()];
+        let mut left = limit;
+        while let Some(folder) = open.pop() {
+            if self.tree.entry(&folder) != Entry::Folder {
+                continue;
+            }
+            let Some(names) = self.tree.list(&folder, left) else {
+                return true;
+            };
+            if names.iter().any(|name| name.eq_ignore_ascii_case(".git")) {
+                return true;
+            }
+            left = left.saturating_sub(names.len());
+            open.extend(names.into_iter().map(|name| format!("{folder}/{name}")));
+        }
+        false
+    }
+
     fn walk(&self, path: &str, last: bool) -> Result<Place, Refusal> {
         let outside = || {
             Refusal::new(format_args!(

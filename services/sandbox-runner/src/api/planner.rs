@@ -115,6 +115,16 @@ impl Planner {
                 "The code holds a NUL character, which Python refuses.",
             ));
         }
+        let judged = code.clone();
+        tokio::task::spawn_blocking(move || kazma_python::judge(&judged))
+            .await
+            .map_err(|_| Refused::new("internal", "Planning failed. The log says more."))?
+            .map_err(|refusal| {
+                Refused::new(
+                    "code-refused",
+                    format!("The code is refused before it is shown: {refusal}."),
+                )
+            })?;
         let status = self.code.status().await.map_err(|error| {
             Refused::new(
                 "runner-not-ready",

@@ -143,6 +143,11 @@ fn copy(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
             }
         };
         let to = workspace.writable(&said)?;
+        if deep && to.entry == Entry::Folder && workspace.may_hold_git(&from.path, LOOKED_AT) {
+            return refuse!(
+                "`{source}` may hold a .git folder, which would go over what is in `{said}`"
+            );
+        }
         if deep && to.entry == Entry::Folder && !workspace.keeps_inside(&to.path, LOOKED_AT) {
             return refuse!(
                 "`{said}` is there already and has links that lead out of the workspace; copy to a new folder"

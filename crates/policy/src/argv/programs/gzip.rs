@@ -4,7 +4,7 @@ use crate::argv::{
     Permitted, Refusal, Tier,
     grammar::{Grammar, Kind, Operands},
     options,
-    paths::Workspace,
+    paths::{Entry, Workspace},
     verdict::refuse,
 };
 
@@ -34,6 +34,12 @@ pub(super) fn judge(
         return refuse!("gunzip is a shell script; `gzip -dc FILE` does the same");
     }
     let parsed = GZIP.read(arguments, workspace)?;
+    for operand in parsed.operands.iter().filter(|it| *it != "-") {
+        // It would look for names with an ending of its own.
+        if workspace.follow(operand)?.entry == Entry::Missing {
+            return refuse!("gzip: `{operand}` is not there");
+        }
+    }
     let prints = parsed.has(&[
         "-c",
         "--stdout",

@@ -43,6 +43,10 @@ pub(super) fn judge(
             system::printed(arguments)?;
             Ok(permitted(name, arguments, workspace, Tier::Read))
         }
+        "printf" => {
+            system::printf(arguments)?;
+            Ok(permitted(name, arguments, workspace, Tier::Read))
+        }
         "date" => date::judge(arguments, workspace),
         "find" => find::judge(arguments, workspace),
         "mkdir" | "cp" | "mv" | "touch" => files::judge(name, arguments, workspace),

@@ -50,6 +50,7 @@ static PYTEST: Grammar = Grammar {
         ("--log-cli-date-format", Kind::Text),
         ("--log-disable", Kind::Text),
         ("--timeout", Kind::Number),
+        ("-n --numprocesses", Kind::Text),
     ],
     refused: &[
         (

@@ -142,6 +142,9 @@ fn configured(target: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
     let place = workspace.follow(target)?;
     let root = workspace.tree.root();
     let mut above = place.path.clone();
+    if place.entry != Entry::Folder {
+        above.truncate(above.rfind('/').unwrap_or_default());
+    }
     loop {
         extends(&above, workspace)?;
         if above == root {

@@ -65,14 +65,6 @@ pub(super) const GRAMMARS: &[Grammar] = &[
         ..Grammar::EMPTY
     },
     Grammar {
-        name: "printf",
-        flags: "--help --version",
-        permutes: false,
-        operands: Operands::Judged,
-        check: Some(printf),
-        ..Grammar::EMPTY
-    },
-    Grammar {
         name: "kazma",
         flags: "-h --help -V --version",
         operands: Operands::Judged,
@@ -139,11 +131,23 @@ fn sleep(parsed: &Parsed, _: &Workspace<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A format whose fields are no wider than a screen, and operands that are only printed.
-fn printf(parsed: &Parsed, _: &Workspace<'_>) -> Result<(), Refusal> {
-    let Some((format, operands)) = parsed.operands.split_first() else {
+/// A format whose fields are no wider than a screen, and operands that are only printed. It has no options but
+/// `--help` and `--version`.
+pub(super) fn printf(arguments: &[String]) -> Result<(), Refusal> {
+    let operands = match arguments.split_first() {
+        Some((first, rest)) if first == "--" => rest,
+        _ => arguments,
+    };
+    let Some((format, operands)) = operands.split_first() else {
         return Ok(());
     };
+    let option_like = format.starts_with('-') && !format.contains(['%', '\\', ' ']);
+    if option_like
+        && operands.len() + 1 == arguments.len()
+        && !matches!(format.as_str(), "-" | "--help" | "--version")
+    {
+        return refuse!("printf: `{format}` looks like an option; put -- before it");
+    }
     printing::widths(format)?;
     printed(operands)
 }

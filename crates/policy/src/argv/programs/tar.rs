@@ -27,7 +27,7 @@ static TAR: Grammar = Grammar {
             --keep-old-files --no-overwrite-dir --skip-old-files --ignore-command-error --no-ignore-command-error -O \
             --to-stdout --clamp-mtime --delay-directory-restore -m --touch --no-delay-directory-restore \
             --no-same-owner --no-same-permissions --numeric-owner -p --preserve-permissions --same-permissions \
-            --same-owner -s --preserve-order --same-order --no-acls --no-selinux --no-xattrs --force-local -B \
+            -s --preserve-order --same-order --no-acls --no-selinux --no-xattrs --force-local -B \
             --read-full-records -i --ignore-zeros --old-archive --portability --posix -a --auto-compress -j --bzip2 \
             -J --xz --lzip --lzma --lzop --no-auto-compress --zstd -z --gzip --gunzip --ungzip -Z --compress \
             --uncompress --hard-dereference --one-file-system --full-time -l --check-links -R --block-number \
@@ -39,9 +39,9 @@ static TAR: Grammar = Grammar {
         ("--add-file", Kind::Text),
         ("--exclude", Kind::Text),
         ("-X --exclude-from", Kind::Read),
-        ("--exclude-tag", Kind::Text),
-        ("--exclude-tag-all", Kind::Text),
-        ("--exclude-tag-under", Kind::Text),
+        ("--exclude-tag", Kind::Judged(bare)),
+        ("--exclude-tag-all", Kind::Judged(bare)),
+        ("--exclude-tag-under", Kind::Judged(bare)),
         ("--exclude-ignore", Kind::Judged(bare)),
         ("--exclude-ignore-recursive", Kind::Judged(bare)),
         ("--group", Kind::Text),
@@ -189,12 +189,14 @@ fn check(
     if !creates && parsed.has(&["--transform"]) {
         return refuse!("--transform is only taken when packing: it could unpack to any name");
     }
-    // `-C` moves from then on, also between operands.
+    // `-C` moves from then on, also between operands; unpacking goes to each of these folders.
     let mut at = workspace.clone();
+    let mut targets = vec![at.clone()];
     walk(parsed, &mut |step| match step {
         Step::Enter(folder) => {
             text::no_expansion(folder)?;
             at = at.within(folder)?;
+            targets.push(at.clone());
             Ok(())
         }
         Step::Member(path) if creates || mode == 5 => {
@@ -207,15 +209,14 @@ fn check(
         let to_file = creates && parsed.values("-f").any(|archive| archive != "-");
         return Ok((if to_file { Tier::Write } else { Tier::Read }, &[]));
     }
-    let target = match parsed.values("--one-top-level").last() {
-        Some(folder) => at.writable(folder)?,
-        None => at.writable(".")?,
-    };
-    if target.entry == Entry::Folder && !workspace.keeps_inside(&target.path, LOOKED_AT) {
-        return refuse!(
-            "it would unpack into a folder with links that lead out of the workspace, or with too much in it; unpack \
-             into a new folder with -C"
-        );
+    // The first folder is only unpacked to where no option moves away before the first member.
+    let moved = parsed.has(&["-C"])
+        && parsed
+            .placed
+            .first()
+            .is_none_or(|placed| moves_before(parsed, *placed));
+    for target in targets.iter().skip(usize::from(moved)) {
+        unpacks_to(parsed, target)?;
     }
     if parsed.has(&[
         "--skip-old-files",
@@ -229,6 +230,30 @@ fn check(
         Tier::Write,
         &["--no-same-owner", "--exclude=.git", "--keep-old-files"],
     ))
+}
+
+/// Whether one of the first `count` options moves to another folder.
+fn moves_before(parsed: &Parsed, count: usize) -> bool {
+    parsed
+        .options
+        .iter()
+        .take(count)
+        .any(|(name, _)| *name == "-C")
+}
+
+/// Refuses to unpack to where a link would carry members out of the workspace, or into what steers git.
+fn unpacks_to(parsed: &Parsed, at: &Workspace<'_>) -> Result<(), Refusal> {
+    let target = match parsed.values("--one-top-level").last() {
+        Some(folder) => at.writable(folder)?,
+        None => at.writable(".")?,
+    };
+    if target.entry == Entry::Folder && !at.keeps_inside(&target.path, LOOKED_AT) {
+        return refuse!(
+            "it would unpack into a folder with links that lead out of the workspace, or with too much in it; unpack \
+             into a new folder with -C"
+        );
+    }
+    Ok(())
 }
 
 /// Where the archive is. A colon would make it one on another machine.

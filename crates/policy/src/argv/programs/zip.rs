@@ -200,7 +200,17 @@ fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, R
     let Some(archive) = operands.first() else {
         return Ok(super::permitted("unzip", arguments, workspace, Tier::Read));
     };
-    options::read(archive, workspace)?;
+    if archive.contains(['*', '?', '[']) {
+        return refuse!("`{archive}`: name one archive, without wildcards");
+    }
+    // It also looks for names with an ending of its own.
+    for name in [
+        (*archive).to_owned(),
+        format!("{archive}.zip"),
+        format!("{archive}.ZIP"),
+    ] {
+        options::read(&name, workspace)?;
+    }
     if prints {
         return Ok(super::permitted("unzip", arguments, workspace, Tier::Read));
     }

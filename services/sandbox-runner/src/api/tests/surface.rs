@@ -140,6 +140,12 @@ async fn what_will_not_be_done_is_filed_with_its_reason() {
         ("python_exec", json!({"code": " \n"}), "code-empty"),
         ("python_exec", json!({"code": long}), "code-long"),
         ("python_exec", json!({"code": "a\0b"}), "code-nul"),
+        (
+            "python_exec",
+            json!({"code": "print(1)\nimport os"}),
+            "code-refused",
+        ),
+        ("python_exec", json!({"code": "def f(:"}), "code-refused"),
         ("file_read", json!({"path": "/etc/passwd"}), "path-outside"),
         ("file_read", json!({"path": "../x"}), "path-parent"),
         ("file_read", json!({"path": "link"}), "path-symlink"),

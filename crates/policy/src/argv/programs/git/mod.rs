@@ -6,6 +6,7 @@
 
 mod config;
 mod history;
+mod reading;
 mod repository;
 mod subcommands;
 mod writing;

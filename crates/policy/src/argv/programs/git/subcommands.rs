@@ -1,18 +1,10 @@
-//! git's subcommands that only read.
+//! git's subcommands: which are taken, and what their operands may be.
 
 use crate::argv::{
-    Refusal, Tier,
-    grammar::{Grammar, Kind, Operands},
-    options::Parsed,
-    paths::Workspace,
-    text,
-    verdict::refuse,
+    Refusal, Tier, grammar::Grammar, options::Parsed, paths::Workspace, text, verdict::refuse,
 };
 
-use super::{
-    history::{COLOURS, DIFF, HISTORY, pretty},
-    writing,
-};
+use super::{reading, writing};
 
 /// A subcommand that is taken.
 #[derive(Debug)]
@@ -46,513 +38,6 @@ impl Subcommand {
     };
 }
 
-const PLAIN_DIFF: &[&str] = &[
-    "--no-ext-diff",
-    "--no-textconv",
-    "--ignore-submodules=dirty",
-];
-const IGNORES: Kind = Kind::Words("all dirty");
-
-static STATUS: Grammar = Grammar {
-    name: "git status",
-    flags: "-s --short -b --branch --no-branch --show-stash --long --ahead-behind --no-ahead-behind -z --renames \
-            --no-renames --no-column",
-    optional: &[
-        ("--porcelain", Kind::Words("v1 v2 1 2")),
-        ("-u --untracked-files", Kind::Words("no normal all")),
-        ("--ignored", Kind::Words("traditional no matching")),
-        ("--ignore-submodules", IGNORES),
-        ("--column", Kind::Text),
-        ("-M --find-renames", Kind::Number),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static DIFFS: Grammar = Grammar {
-    name: "git diff",
-    flags: "--cached --staged --merge-base -0 -1 -2 -3 --base --ours --theirs -c --cc -m -q",
-    also: &[&DIFF],
-    digits: true,
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static LOG: Grammar = Grammar {
-    name: "git log",
-    also: &[&HISTORY],
-    digits: true,
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static SHORTLOG: Grammar = Grammar {
-    name: "git shortlog",
-    flags: "-n --numbered -s --summary -e --email -c --committer",
-    values: &[("--group", Kind::Text)],
-    optional: &[("-w", Kind::Judged(pretty))],
-    also: &[&HISTORY],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static STASH_SHOW: Grammar = Grammar {
-    name: "git stash show",
-    flags: "--include-untracked -u --only-untracked --no-include-untracked",
-    also: &[&DIFF],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static REV_PARSE: Grammar = Grammar {
-    name: "git rev-parse",
-    flags: "--verify -q --quiet --symbolic --symbolic-full-name --show-toplevel --git-dir --absolute-git-dir \
-            --is-inside-work-tree --is-inside-git-dir --is-bare-repository --show-prefix --show-cdup --git-common-dir \
-            --is-shallow-repository --all --not --sq --revs-only --no-revs --flags --no-flags --local-env-vars \
-            --show-superproject-working-tree",
-    values: &[
-        ("--default", Kind::Text),
-        ("--since --after", Kind::Text),
-        ("--until --before", Kind::Text),
-        ("--exclude", Kind::Text),
-        ("--glob", Kind::Text),
-        ("--disambiguate", Kind::Text),
-        ("--path-format", Kind::Words("absolute relative")),
-    ],
-    optional: &[
-        ("--abbrev-ref", Kind::Words("strict loose")),
-        ("--short", Kind::Number),
-        ("--branches", Kind::Text),
-        ("--tags", Kind::Text),
-        ("--remotes", Kind::Text),
-        ("--show-object-format", Kind::Text),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static LS_FILES: Grammar = Grammar {
-    name: "git ls-files",
-    flags: "-c --cached -d --deleted -m --modified -o --others -i --ignored -s --stage -u --unmerged -k --killed -z -t \
-            -v -f --directory --no-empty-directory --eol --deduplicate --full-name --error-unmatch --exclude-standard \
-            --debug --sparse --resolve-undo",
-    values: &[
-        ("-x --exclude", Kind::Text),
-        ("-X --exclude-from", Kind::Read),
-        ("--with-tree", Kind::Text),
-        ("--format", Kind::Judged(pretty)),
-    ],
-    optional: &[("--abbrev", Kind::Number)],
-    refused: &[
-        ("--recurse-submodules", "starts git in submodules"),
-        ("--exclude-per-directory", "names files that are read"),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static LS_TREE: Grammar = Grammar {
-    name: "git ls-tree",
-    flags: "-d -r -t -l --long -z --name-only --name-status --object-only --full-name --full-tree",
-    values: &[("--format", Kind::Judged(pretty))],
-    optional: &[("--abbrev", Kind::Number)],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static BLAME: Grammar = Grammar {
-    name: "git blame",
-    flags: "-b --root -c -f --show-name -n --show-number -s -t -l -p --porcelain --line-porcelain --incremental -e \
-            --show-email -w --show-stats --score-debug --progress --no-progress --minimal --first-parent --reverse \
-            --color-lines --color-by-age",
-    values: &[
-        ("-L", Kind::Text),
-        ("--since", Kind::Text),
-        (
-            "--date",
-            Kind::Words(
-                "relative local default iso iso8601 rfc rfc2822 short raw human unix iso-strict",
-            ),
-        ),
-        ("--ignore-rev", Kind::Text),
-        ("--ignore-revs-file", Kind::Read),
-        ("--encoding", Kind::Text),
-    ],
-    optional: &[
-        ("--abbrev", Kind::Number),
-        ("-M", Kind::Number),
-        ("-C", Kind::Number),
-    ],
-    refused: &[
-        ("--contents", "shows another file"),
-        ("-S", "reads a file that is no operand"),
-        ("--textconv", "runs a program"),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static DESCRIBE: Grammar = Grammar {
-    name: "git describe",
-    flags: "--all --tags --always --long --contains --debug --exact-match --first-parent",
-    values: &[
-        ("--candidates", Kind::Number),
-        ("--match", Kind::Text),
-        ("--exclude", Kind::Text),
-    ],
-    optional: &[
-        ("--abbrev", Kind::Number),
-        ("--dirty", Kind::Text),
-        ("--broken", Kind::Text),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static GREP: Grammar = Grammar {
-    name: "git grep",
-    flags: "--cached --untracked --exclude-standard --no-exclude-standard -i --ignore-case -w --word-regexp -v \
-            --invert-match -h -H --full-name -E --extended-regexp -G --basic-regexp -P --perl-regexp -F \
-            --fixed-strings -n --line-number -l --files-with-matches --name-only -L --files-without-match -c --count \
-            -o --only-matching -z --null -q --quiet -p --show-function -W --function-context --heading --break \
-            --column --all-match --and --or --not -a --text -I -r --recursive --no-recursive --no-textconv --no-color",
-    values: &[
-        ("-e", Kind::Text),
-        ("-f", Kind::Read),
-        ("-A --after-context", Kind::Number),
-        ("-B --before-context", Kind::Number),
-        ("-C --context", Kind::Number),
-        ("-m --max-count", Kind::Number),
-        ("--max-depth", Kind::Number),
-        ("--threads", Kind::Number),
-    ],
-    optional: &[("--color", COLOURS)],
-    refused: &[
-        ("-O --open-files-in-pager", "runs a program"),
-        ("--no-index", "searches files that git does not keep"),
-        ("--recurse-submodules", "starts git in submodules"),
-        ("--textconv", "runs a program"),
-    ],
-    digits: true,
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static CAT_FILE: Grammar = Grammar {
-    name: "git cat-file",
-    flags: "-t -s -e -p --mailmap --use-mailmap",
-    refused: &[
-        ("--textconv --filters", "runs a program"),
-        (
-            "--batch --batch-check --batch-command",
-            "takes names from its input",
-        ),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static REFS: Grammar = Grammar {
-    name: "git for-each-ref",
-    flags: "--shell --perl --python --tcl --ignore-case --omit-empty --include-root-refs --heads --branches --tags -d \
-            --dereference -q --quiet --verify --head",
-    values: &[
-        ("--count", Kind::Number),
-        ("--sort", Kind::Judged(pretty)),
-        ("--format", Kind::Judged(pretty)),
-        ("--points-at", Kind::Text),
-        ("--exclude", Kind::Text),
-    ],
-    optional: &[
-        ("--contains", Kind::Text),
-        ("--no-contains", Kind::Text),
-        ("--merged", Kind::Text),
-        ("--no-merged", Kind::Text),
-        ("--color", COLOURS),
-        ("-s --hash", Kind::Number),
-        ("--abbrev", Kind::Number),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static COMMITS: Grammar = Grammar {
-    name: "git",
-    flags: "-a --all --octopus --independent --is-ancestor --fork-point -v --name-only --always --tags --no-undefined",
-    values: &[("--refs", Kind::Text), ("--exclude", Kind::Text)],
-    optional: &[("--abbrev", Kind::Number)],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static CHECKS: Grammar = Grammar {
-    name: "git",
-    flags: "-v --verbose -n --non-matching -q --quiet --no-index -a --all --cached -z -H --human-readable",
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static REFLOG: Grammar = Grammar {
-    name: "git reflog",
-    also: &[&HISTORY],
-    digits: true,
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static REMOTE: Grammar = Grammar {
-    name: "git remote",
-    flags: "-v --verbose --push --all",
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static CONFIG: Grammar = Grammar {
-    name: "git config",
-    flags: "--local -l --list --get --get-all --get-regexp --name-only --show-origin --show-scope -z --null --bool --int \
-            --bool-or-int --path --no-includes",
-    values: &[
-        ("--type", Kind::Words("bool int bool-or-int path color")),
-        ("--default", Kind::Text),
-    ],
-    refused: &[
-        (
-            "--global --system --worktree --file -f --blob",
-            "is about another file",
-        ),
-        (
-            "--add --replace-all --unset --unset-all --rename-section --remove-section -e --edit",
-            "changes what git runs",
-        ),
-    ],
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-static FORMAT_PATCH: Grammar = Grammar {
-    name: "git format-patch",
-    flags: "--stdout -k --keep-subject --no-numbered --numbered -N --no-signature --no-stat --zero-commit --no-binary",
-    values: &[
-        ("--subject-prefix", Kind::Text),
-        ("--start-number", Kind::Number),
-    ],
-    also: &[&HISTORY],
-    digits: true,
-    operands: Operands::Judged,
-    ..Grammar::EMPTY
-};
-
-const READS: Subcommand = Subcommand::READS;
-
-static SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand {
-        name: "status",
-        grammar: &STATUS,
-        forced: &["--ignore-submodules=dirty"],
-        ..READS
-    },
-    Subcommand {
-        name: "diff",
-        grammar: &DIFFS,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "diff-tree",
-        grammar: &LOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "diff-index",
-        grammar: &DIFFS,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "diff-files",
-        grammar: &DIFFS,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "log",
-        grammar: &LOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "show",
-        grammar: &LOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "whatchanged",
-        grammar: &LOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "rev-list",
-        grammar: &LOG,
-        ..READS
-    },
-    Subcommand {
-        name: "shortlog",
-        grammar: &SHORTLOG,
-        last: &[],
-        check: some_revision,
-        ..READS
-    },
-    Subcommand {
-        name: "reflog show",
-        grammar: &REFLOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "range-diff",
-        grammar: &DIFFS,
-        forced: &["--no-ext-diff", "--no-textconv"],
-        converts: true,
-        ..READS
-    },
-    Subcommand {
-        name: "stash list",
-        grammar: &LOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
-        name: "stash show",
-        grammar: &STASH_SHOW,
-        forced: &["--no-ext-diff", "--no-textconv"],
-        ..READS
-    },
-    Subcommand {
-        name: "rev-parse",
-        grammar: &REV_PARSE,
-        ..READS
-    },
-    Subcommand {
-        name: "ls-files",
-        grammar: &LS_FILES,
-        ..READS
-    },
-    Subcommand {
-        name: "ls-tree",
-        grammar: &LS_TREE,
-        ..READS
-    },
-    Subcommand {
-        name: "blame",
-        grammar: &BLAME,
-        forced: &["--no-textconv"],
-        ..READS
-    },
-    Subcommand {
-        name: "annotate",
-        grammar: &BLAME,
-        converts: true,
-        ..READS
-    },
-    Subcommand {
-        name: "describe",
-        grammar: &DESCRIBE,
-        ..READS
-    },
-    Subcommand {
-        name: "grep",
-        grammar: &GREP,
-        forced: &["--no-textconv"],
-        check: grep,
-        ..READS
-    },
-    Subcommand {
-        name: "cat-file",
-        grammar: &CAT_FILE,
-        ..READS
-    },
-    Subcommand {
-        name: "for-each-ref",
-        grammar: &REFS,
-        ..READS
-    },
-    Subcommand {
-        name: "show-ref",
-        grammar: &REFS,
-        ..READS
-    },
-    Subcommand {
-        name: "merge-base",
-        grammar: &COMMITS,
-        ..READS
-    },
-    Subcommand {
-        name: "name-rev",
-        grammar: &COMMITS,
-        ..READS
-    },
-    Subcommand {
-        name: "cherry",
-        grammar: &COMMITS,
-        ..READS
-    },
-    Subcommand {
-        name: "check-ignore",
-        grammar: &CHECKS,
-        ..READS
-    },
-    Subcommand {
-        name: "check-attr",
-        grammar: &CHECKS,
-        ..READS
-    },
-    Subcommand {
-        name: "count-objects",
-        grammar: &CHECKS,
-        ..READS
-    },
-    Subcommand {
-        name: "remote",
-        grammar: &REMOTE,
-        check: |parsed, _| none(parsed),
-        ..READS
-    },
-    Subcommand {
-        name: "remote get-url",
-        grammar: &REMOTE,
-        ..READS
-    },
-    Subcommand {
-        name: "config",
-        grammar: &CONFIG,
-        forced: &["--local"],
-        check: config,
-        ..READS
-    },
-    Subcommand {
-        name: "config get",
-        grammar: &CONFIG,
-        forced: &["--local"],
-        ..READS
-    },
-    Subcommand {
-        name: "config list",
-        grammar: &CONFIG,
-        forced: &["--local"],
-        ..READS
-    },
-    Subcommand {
-        name: "format-patch",
-        grammar: &FORMAT_PATCH,
-        forced: PLAIN_DIFF,
-        check: to_stdout,
-        ..READS
-    },
-];
-
 /// Subcommands that are known, and why they are refused.
 const REFUSED: &[(&str, &str)] = &[
     (
@@ -567,7 +52,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "reset clean gc prune repack rm checkout-index read-tree update-index update-ref replace worktree apply \
-         merge-file fast-import fast-export unpack-objects sparse-checkout hash-object notes symbolic-ref init merge \
+         merge-file fast-import fast-export unpack-objects sparse-checkout hash-object notes init merge \
          cherry-pick revert commit-tree write-tree mktree mktag",
         "it changes or takes away more than can be judged here",
     ),
@@ -578,7 +63,7 @@ pub(super) fn find<'a>(
     name: &str,
     rest: &'a [String],
 ) -> Result<(&'static Subcommand, &'a [String]), Refusal> {
-    let all = || SUBCOMMANDS.iter().chain(writing::SUBCOMMANDS);
+    let all = || reading::SUBCOMMANDS.iter().chain(writing::SUBCOMMANDS);
     if let Some((second, after)) = rest.split_first() {
         let both = format!("{name} {second}");
         if let Some(found) = all().find(|it| it.name == both) {
@@ -632,7 +117,7 @@ pub(super) fn name_or_path(operand: &str, workspace: &Workspace<'_>) -> Result<(
     workspace.follow_parents(operand).map(|_| ())
 }
 
-fn grep(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
+pub(super) fn grep(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
     let pattern = usize::from(!parsed.has(&["-e", "-f"]));
     parsed
         .operands
@@ -642,12 +127,7 @@ fn grep(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
         .try_for_each(|operand| name_or_path(operand, workspace))
 }
 
-/// Without a revision, shortlog reads its input.
-fn some_revision(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
-    names_and_paths(parsed, workspace)
-}
-
-fn none(parsed: &Parsed) -> Result<(), Refusal> {
+pub(super) fn none(parsed: &Parsed) -> Result<(), Refusal> {
     match parsed.operands.first() {
         Some(first) => refuse!("`{first}` is refused: remotes are only listed"),
         None => Ok(()),
@@ -655,7 +135,7 @@ fn none(parsed: &Parsed) -> Result<(), Refusal> {
 }
 
 /// A variable is only shown: one name, or a list.
-fn config(parsed: &Parsed, _: &Workspace<'_>) -> Result<(), Refusal> {
+pub(super) fn config(parsed: &Parsed, _: &Workspace<'_>) -> Result<(), Refusal> {
     let asks = parsed.has(&["--get", "--get-all", "--get-regexp", "-l", "--list"]);
     match parsed.operands.as_slice() {
         [name] if asks || name.contains('.') && !name.contains(['=', ' ']) => Ok(()),
@@ -664,7 +144,7 @@ fn config(parsed: &Parsed, _: &Workspace<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn to_stdout(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
+pub(super) fn to_stdout(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
     if !parsed.has(&["--stdout"]) {
         return refuse!("it writes files unless --stdout is given");
     }

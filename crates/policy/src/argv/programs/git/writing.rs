@@ -35,7 +35,7 @@ static COMMIT: Grammar = Grammar {
     name: "git commit",
     flags: "-a --all -q --quiet --allow-empty --allow-empty-message -n --no-verify --dry-run --short --branch \
             --porcelain --long -z --no-status --status -s --signoff --no-signoff --amend --no-gpg-sign \
-            --no-post-rewrite -o --only --include --no-edit --reset-author -v --verbose",
+            --no-post-rewrite -o --only --include --no-edit --reset-author",
     values: &[
         ("-m --message", Kind::Text),
         ("-F --file", Kind::Read),
@@ -49,6 +49,10 @@ static COMMIT: Grammar = Grammar {
     ],
     optional: &[("-u --untracked-files", Kind::Words("no normal all"))],
     refused: &[
+        (
+            "-v --verbose",
+            "shows differences by programs that the repository names",
+        ),
         ("-S --gpg-sign", SIGNS),
         (
             "-i",

@@ -8,7 +8,7 @@ use crate::argv::{Refusal, verdict::refuse};
 /// How deep strings may hold programs that hold strings.
 const DEPTH: u32 = 16;
 /// The longest repetition or range, counted in its literal numbers.
-const LONGEST: f64 = 1e7;
+const LONGEST: f64 = 1e6;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
