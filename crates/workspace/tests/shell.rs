@@ -58,6 +58,10 @@ impl Ground {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", said(&made));
+        for entry in fs::read_dir(top.path().join("base/ws/.git/hooks")).unwrap() {
+            // Samples from git's template: nothing but more to copy.
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
         Self { top }
     }
 
@@ -229,5 +233,5 @@ fn the_shared_rows_are_judged_rightly() {
 
 #[test]
 fn our_own_rows_are_judged_rightly() {
-    all_right("argv-more.jsonl", 700);
+    all_right("argv-more.jsonl", 1100);
 }
