@@ -227,9 +227,9 @@ impl Grammar {
     }
 }
 
-/// Judges a file or folder that is read; `-` is standard input, which is empty.
+/// Judges a file or folder that is read; `-` is standard input, which is empty, as is `/dev/null`.
 pub(super) fn read(path: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
-    if path == "-" {
+    if path == "-" || path == "/dev/null" {
         return Ok(());
     }
     text::no_expansion(path)?;

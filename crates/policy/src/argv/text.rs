@@ -52,6 +52,14 @@ pub(super) fn no_expansion(path: &str) -> Result<(), Refusal> {
     if path == "~" || path.starts_with("~/") {
         return refuse!("`{path}`: there is no shell here, so `~` is not replaced; name the path");
     }
+    let lower = path.to_ascii_lowercase();
+    if ["%2e", "%2f", "%5c", "%00"]
+        .iter()
+        .any(|code| lower.contains(code))
+        || path.contains("..\\")
+    {
+        return refuse!("`{path}`: escapes and backslashes are not read as parts of a path here");
+    }
     if path.starts_with('$') || path.contains("$(") || path.contains("${") || path.contains('`') {
         return refuse!("`{path}`: there is no shell here, so nothing in it is replaced");
     }

@@ -111,7 +111,7 @@ pub(super) fn name_or_path(operand: &str, workspace: &Workspace<'_>) -> Result<(
     if operand.is_empty() {
         return Ok(());
     }
-    if text::is_operator(operand) || operand.contains(';') {
+    if text::is_operator(operand) || operand.contains([';', '`']) || operand.contains("$(") {
         return refuse!("`{operand}`: there is no shell here");
     }
     workspace.follow_parents(operand).map(|_| ())
