@@ -31,17 +31,15 @@ enum Target {
 fn target(mut cursor: Cursor<'_>) -> Target {
     cursor.pass(16, |c| is_space(c) || matches!(c, '<' | '"' | '\'' | '`'));
     let near = cursor.rest().as_bytes();
-    let raw = near
-        .iter()
-        .take(2)
-        .filter(|byte| matches!(byte, b'/' | b'\\'))
-        .count();
+    // A backslash that begins an escape of our own is none.
+    let raw = matches!(near, [b'/' | b'\\', b'/', ..])
+        || matches!(near, [b'/' | b'\\', b'\\', rest @ ..] if !rest.starts_with(b"u{"));
     let folded = cursor
         .clone()
         .take(2)
         .filter(|glyph| matches!(glyph.plain, '/' | '\\'))
         .count();
-    if raw == 2 || folded == 2 {
+    if raw || folded == 2 {
         return Target::Far;
     }
     let mut scheme = [0_u8; SCHEME_MAX];
@@ -150,6 +148,14 @@ fn may_be_scheme(head: &[u8]) -> bool {
 
 /// Whether an attribute that counts can stand at the end of `head`.
 fn may_be_attribute(head: &[u8]) -> bool {
+    let plain = head.last().is_some_and(|byte| fold::is_plain(*byte));
+    if plain
+        && head
+            .last()
+            .is_some_and(|byte| byte.is_ascii_punctuation() && *byte != b'}')
+    {
+        return false;
+    }
     let blanks = head
         .iter()
         .rev()
@@ -383,10 +389,8 @@ fn style_loads(text: &str, from: usize) -> bool {
 /// Whether a style between these places loads something from elsewhere.
 fn loads_by_style(text: &str, from: usize, to: usize) -> bool {
     let style = text.get(from..to).unwrap_or_default();
-    let far = |at: usize| {
-        let cursor = Cursor::new(text, at);
-        target(cursor) != Target::Near
-    };
+    let whole = text.get(..to).unwrap_or_default();
+    let far = |at: usize| target(Cursor::new(whole, at)) != Target::Near;
     style.match_indices('(').any(|(open, _)| {
         style.get(..open).is_some_and(|head| {
             let head = head.as_bytes();
@@ -427,7 +431,8 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
             program: None,
         };
     }
-    let leads = |at: usize| target(Cursor::new(text, at));
+    let whole = text.get(..attribute.value_end).unwrap_or_default();
+    let leads = |at: usize| target(Cursor::new(whole, at));
     let value = text
         .as_bytes()
         .get(attribute.value_start..attribute.value_end);

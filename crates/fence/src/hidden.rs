@@ -64,13 +64,18 @@ const fn is_hidden_beyond(c: char) -> bool {
 ///
 /// Only one joiner or selector in a row ever does ordinary work: a second is how bytes are smuggled.
 pub(crate) fn fate(before: &str, c: char, after: &str) -> Fate {
+    if matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+    {
+        return Fate::Escaped;
+    }
     let last = before.chars().next_back();
     let next = after.chars().next();
     let works = match c {
         '\r' if next == Some('\n') => return Fate::Dropped,
         '\u{200c}' => last.is_some_and(joins) && next.is_some_and(joins),
         '\u{200d}' => {
-            (last.is_some_and(joins) && next.is_none_or(|n| joins(n) || n.is_whitespace()))
+            (last.is_some_and(joins)
+                && next.is_none_or(|n| joins(n) || (n.is_whitespace() && !is_hidden(n))))
                 || (ends_emoji(before) && next.is_some_and(is_picture))
         }
         '\u{fe0e}' | '\u{fe0f}' => {

@@ -149,16 +149,18 @@ fn before_ornament(text: &str, at: usize, changes: &mut Changes) {
         None => return,
     };
     let mut cursor = Cursor::new(text, line);
-    cursor.pass(GAP_MAX, |c| is_blank(c) || weight(c) > 0);
+    cursor.pass(GAP_MAX, is_blank);
+    // Two of them would have been a run of their own.
+    cursor.pass(1, |c| weight(c) > 0);
     if !may_be_phrase(text.as_bytes(), cursor.at()) {
         return;
     }
     let Some(phrase) = Phrase::read(&mut cursor).filter(Phrase::is_marker) else {
         return;
     };
-    if phrase.end() <= at
+    if phrase.end <= at
         && text
-            .get(phrase.end()..at)
+            .get(phrase.end..at)
             .is_some_and(|gap| gap.trim().is_empty())
     {
         phrase.deface(changes);
@@ -167,7 +169,47 @@ fn before_ornament(text: &str, at: usize, changes: &mut Changes) {
 
 /// A few words in a row.
 struct Phrase {
-    words: [Option<Word>; 4],
+    words: [(Term, usize); 4],
+    count: usize,
+    end: usize,
+}
+
+/// What a word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Term {
+    Kazma,
+    Side,
+    Observation,
+    Untrusted,
+    External,
+    Content,
+    Tool,
+    Result,
+    System,
+    Prompt,
+    User,
+    Other,
+}
+
+impl Term {
+    fn of(word: &str) -> Self {
+        match word {
+            "kazma" | "beginobservation" | "endobservation" => Self::Kazma,
+            "begin" | "end" | "start" | "stop" | "close" | "open" | "begins" | "ends" => Self::Side,
+            "observation" | "observations" | "fence" => Self::Observation,
+            "untrusted" => Self::Untrusted,
+            "external" => Self::External,
+            "data" | "content" | "input" | "text" => Self::Content,
+            "tool" | "function" => Self::Tool,
+            "result" | "results" | "output" | "outputs" | "response" | "call" | "calls" => {
+                Self::Result
+            }
+            "system" => Self::System,
+            "prompt" | "message" | "instruction" | "instructions" => Self::Prompt,
+            "user" => Self::User,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Phrase {
@@ -175,74 +217,63 @@ impl Phrase {
         cursor.pass(GAP_MAX, |c| {
             is_blank(c) || matches!(c, '<' | '[' | '(' | '/' | '"')
         });
-        let mut words = [None; 4];
-        for slot in &mut words {
-            *slot = Word::read(cursor, char::is_alphabetic);
-            if slot.is_none()
-                || cursor.pass(GAP_MAX, |c| {
-                    is_blank(c) || matches!(c, '_' | '-' | ':' | '.' | '/')
-                }) == 0
+        let mut phrase = Self {
+            words: [(Term::Other, 0); 4],
+            count: 0,
+            end: 0,
+        };
+        for slot in &mut phrase.words {
+            let Some(word) = Word::read(cursor, char::is_alphabetic) else {
+                break;
+            };
+            *slot = (Term::of(word.as_str()), word.first_end);
+            phrase.count += 1;
+            phrase.end = word.end;
+            let first = phrase.count == 1;
+            if first
+                && matches!(
+                    slot.0,
+                    Term::Content | Term::Result | Term::Prompt | Term::User | Term::Other
+                )
             {
+                return None;
+            }
+            let gap = cursor.pass(GAP_MAX, |c| {
+                is_blank(c) || matches!(c, '_' | '-' | ':' | '.' | '/')
+            });
+            if gap == 0 {
                 break;
             }
         }
-        words[0].is_some().then_some(Self { words })
-    }
-
-    fn word(&self, n: usize) -> &str {
-        self.words
-            .get(n)
-            .and_then(Option::as_ref)
-            .map(Word::as_str)
-            .unwrap_or_default()
+        (phrase.count > 0).then_some(phrase)
     }
 
     fn is_marker(&self) -> bool {
-        match self.word(0) {
-            "kazma" | "beginobservation" | "endobservation" => true,
-            "begin" | "end" | "start" | "stop" | "close" | "open" => {
-                names_a_fence(self.word(1), self.word(2))
-            }
-            first => {
-                first != "user"
-                    && names_a_fence(first, self.word(1))
-                    && (matches!(first, "untrusted" | "external")
-                        || matches!(self.word(1), "begin" | "end" | "start" | "begins" | "ends")
-                        || matches!(self.word(2), "begin" | "end" | "start" | "begins" | "ends"))
-            }
+        let [(first, _), (second, _), (third, _), _] = self.words;
+        match first {
+            Term::Kazma | Term::Untrusted => true,
+            Term::Side => second == Term::Kazma || names_a_fence(second, third),
+            Term::External => names_a_fence(first, second),
+            Term::User => false,
+            _ => names_a_fence(first, second) && (second == Term::Side || third == Term::Side),
         }
-    }
-
-    fn end(&self) -> usize {
-        self.words
-            .iter()
-            .flatten()
-            .last()
-            .map_or(0, |word| word.end)
     }
 
     /// Breaks every word of it.
     fn deface(&self, changes: &mut Changes) {
-        changes.extend(
-            self.words
-                .iter()
-                .flatten()
-                .map(|word| (word.first_end, Change::Break)),
-        );
+        let words = self.words.iter().take(self.count);
+        changes.extend(words.map(|(_, first_end)| (*first_end, Change::Break)));
     }
 }
 
 /// Whether these are the words for what a fence holds.
-fn names_a_fence(word: &str, next: &str) -> bool {
+fn names_a_fence(word: Term, next: Term) -> bool {
     match word {
-        "observation" | "observations" | "untrusted" | "kazma" | "fence" => true,
-        "external" => matches!(next, "data" | "content" | "input" | "text" | "untrusted"),
-        "tool" | "function" => matches!(
-            next,
-            "result" | "results" | "output" | "outputs" | "response" | "call" | "calls"
-        ),
-        "system" => matches!(next, "prompt" | "message" | "instruction" | "instructions"),
-        "user" => matches!(next, "input" | "message" | "prompt" | "query" | "request"),
+        Term::Observation | Term::Untrusted => true,
+        Term::External => matches!(next, Term::Content | Term::Untrusted),
+        Term::Tool => next == Term::Result,
+        Term::System => next == Term::Prompt,
+        Term::User => matches!(next, Term::Prompt | Term::Content),
         _ => false,
     }
 }

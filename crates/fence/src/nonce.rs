@@ -98,6 +98,16 @@ pub(crate) fn plain(text: &str, nonce: &str, changes: &mut Changes) {
     }
 }
 
+/// Whether a digit can stand at `at`, or stands right before it.
+#[inline]
+pub(crate) fn may_be_around(bytes: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+    before.is_some_and(u8::is_ascii_hexdigit)
+        || bytes
+            .get(at)
+            .is_some_and(|byte| matches!(byte, b'&' | b'%' | b'\\' | 0xef))
+}
+
 /// Breaks every nonce of which the hidden, full-width or escaped character at `at` is a part.
 pub(crate) fn around(text: &str, place: usize, nonce: &str, changes: &mut Changes) {
     let bytes = text.as_bytes();

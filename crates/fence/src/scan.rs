@@ -41,7 +41,7 @@ pub(crate) fn harmless(text: &str, nonce: Option<&str>, walk: Walk) -> String {
     if changes.is_empty() {
         return text.to_owned();
     }
-    let mut out = String::with_capacity(text.len() + changes.len() * 4);
+    let mut out = String::with_capacity(text.len() + changes.len() * 8);
     let mut done = 0;
     for (at, change) in changes {
         out.push_str(text.get(done..at).unwrap_or_default());
@@ -64,13 +64,25 @@ pub(crate) fn harmless(text: &str, nonce: Option<&str>, walk: Walk) -> String {
 
 /// `c` as `\u{200B}`: at least four digits.
 fn write_escape(c: char, out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let code = u32::from(c);
-    out.push_str("\\u{");
-    let digits = code.checked_ilog2().map_or(1, |bits| bits / 4 + 1).max(4);
-    for place in (0..digits).rev() {
-        let digit = char::from_digit((code >> (4 * place)) & 0xf, 16);
-        out.extend(digit.map(|digit| digit.to_ascii_uppercase()));
+    let count = if code > 0xffff {
+        6 - usize::from(code < 0x10_0000)
+    } else {
+        4
+    };
+    let mut digits = [b'0'; 6];
+    for (place, slot) in digits.iter_mut().take(count).rev().enumerate() {
+        let nibble = (code >> (4 * place)) & 0xf;
+        *slot = HEX.get(nibble as usize).copied().unwrap_or(b'0');
     }
+    out.push_str("\\u{");
+    out.push_str(
+        digits
+            .get(..count)
+            .and_then(|hex| str::from_utf8(hex).ok())
+            .unwrap_or_default(),
+    );
     out.push('}');
 }
 

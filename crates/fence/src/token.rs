@@ -85,14 +85,20 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
         cursor.next();
         return Some(role_element(cursor, text, open.end));
     }
-    Some(
-        match name(word.as_str(), raw, bare, next == Some('='), doubled) {
-            Name::Certain => Angle::Token(Found::Certain(open.end)),
-            Name::Doubtful => Angle::Token(Found::Doubtful(open.end)),
-            Name::Marker => Angle::Marker,
-            Name::Other => Angle::Tag,
-        },
-    )
+    let kind = name(word.as_str(), raw, bare, next == Some('='), doubled);
+    Some(kind.at(open.end))
+}
+
+impl Name {
+    /// What it makes of a bracket that ends at `end`.
+    const fn at(self, end: usize) -> Angle {
+        match self {
+            Self::Certain => Angle::Token(Found::Certain(end)),
+            Self::Doubtful => Angle::Token(Found::Doubtful(end)),
+            Self::Marker => Angle::Marker,
+            Self::Other => Angle::Tag,
+        }
+    }
 }
 
 /// Quick answers: a name between plain bars, and the tags of ordinary documents.
@@ -109,7 +115,9 @@ fn ordinary(bytes: &[u8], at: usize) -> Option<Angle> {
         let closed = matches!(name.get(len..)?, [b'|', b'>', ..] | [b'>', ..]);
         return (len > 0 && closed).then_some(Angle::Token(Found::Certain(at + 1)));
     }
-    let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+    let (closes, rest) = rest
+        .strip_prefix(b"/")
+        .map_or((false, rest), |rest| (true, rest));
     let len = rest
         .iter()
         .take(24)
@@ -133,7 +141,18 @@ fn ordinary(bytes: &[u8], at: usize) -> Option<Angle> {
         2 => first == b'a' && rest.get(1).is_some_and(|i| i.eq_ignore_ascii_case(&b'i')),
         _ => !matches!(first, b'l' | b'q' | b'v' | b'w' | b'x' | b'y' | b'z'),
     };
-    (!ours).then_some(Angle::Tag)
+    if !ours {
+        return Some(Angle::Tag);
+    }
+    // A role's element holds its word after it.
+    let bare = rest.get(len) == Some(&b'>') && (closes || first != b'r');
+    let raw = rest.get(..len).filter(|_| bare)?;
+    let mut lower = [0_u8; 24];
+    let lower = lower.get_mut(..len)?;
+    lower.copy_from_slice(raw);
+    lower.make_ascii_lowercase();
+    let (lower, raw) = (str::from_utf8(lower).ok()?, str::from_utf8(raw).ok()?);
+    Some(name(lower, raw, true, false, false).at(at + 1))
 }
 
 #[inline]
@@ -419,7 +438,7 @@ impl Squashed {
         };
         for byte in name.bytes().filter(|b| !matches!(b, b'_' | b'-' | b'.')) {
             if let Some(slot) = squashed.bytes.get_mut(squashed.len) {
-                *slot = byte;
+                *slot = byte.to_ascii_lowercase();
                 squashed.len += 1;
             }
         }
@@ -459,6 +478,11 @@ pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
     if !may_be_square(text.as_bytes(), at) {
         return None;
     }
+    if let Some((name, closes, end)) = plain_square(text.as_bytes(), at) {
+        let name = text.get(name..end)?;
+        let calls = text.as_bytes().get(end + 1) == Some(&b'{');
+        return square_name(name, name, closes, calls, at + 1);
+    }
     let mut cursor = Cursor::new(text, at);
     let open = cursor.next()?;
     let certain = |found: bool| found.then_some(Found::Certain(open.end));
@@ -483,23 +507,41 @@ pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
         return None;
     }
     let raw = text.get(word.start..word.end).unwrap_or_default();
-    let squashed = Squashed::of(word.as_str());
+    let calls = cursor.peek().is_some_and(|glyph| glyph.plain == '{');
+    square_name(word.as_str(), raw, closes, calls, open.end)
+}
+
+/// `[word]` or `[/word]` in plain letters: where the word begins, whether a slash is before it, and where
+/// it ends.
+fn plain_square(bytes: &[u8], at: usize) -> Option<(usize, bool, usize)> {
+    let (b'[', rest) = bytes.get(at..)?.split_first()? else {
+        return None;
+    };
+    let closes = rest.first() == Some(&b'/');
+    let start = usize::from(closes);
+    let len = rest
+        .get(start..)?
+        .iter()
+        .take(40)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+        .count();
+    let ends = rest.get(start + len) == Some(&b']');
+    (len > 0 && ends).then_some((at + 1 + start, closes, at + 1 + start + len))
+}
+
+/// What `[name]` is; `calls` if arguments follow, `end` where its bracket ends.
+fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
+    let certain = |found: bool| found.then_some(Found::Certain(end));
+    let squashed = Squashed::of(name);
     match squashed.as_str() {
         "inst" | "systemprompt" | "availabletools" | "toolcalls" | "toolcall" | "toolresults"
         | "toolresult" | "toolcontent" | "gmask" | "smask" | "callid" | "think"
-        | "modelsettings" | "imgbreak" | "imgend" => Some(Found::Certain(open.end)),
+        | "modelsettings" | "imgbreak" | "imgend" => Some(Found::Certain(end)),
         "sep" | "cls" => certain(raw != "sep" && raw != "Sep"),
         "sys" | "img" => certain(closes || is_upper(raw)),
-        "args" => {
-            let calls = cursor.peek().is_some_and(|glyph| glyph.plain == '{');
-            Some(if calls {
-                Found::Certain(open.end)
-            } else {
-                Found::Doubtful(open.end)
-            })
-        }
-        "system" | "user" | "assistant" | "human" | "mask" | "pad" | "unk" | "prefix"
-        | "suffix" | "middle" => Some(Found::Doubtful(open.end)),
+        "args" if calls => Some(Found::Certain(end)),
+        "args" | "system" | "user" | "assistant" | "human" | "mask" | "pad" | "unk" | "prefix"
+        | "suffix" | "middle" => Some(Found::Doubtful(end)),
         flat => certain(numbered(flat)),
     }
 }

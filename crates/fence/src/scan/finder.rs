@@ -68,7 +68,13 @@ impl<'a> Finder<'a> {
     fn anchors(&mut self) {
         let bytes = self.text.as_bytes();
         anchor::each(bytes, |at| {
-            if bytes.get(at) != Some(&ALM_TAIL) {
+            let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+            let byte = bytes.get(at);
+            if byte == before && matches!(byte, Some(b'=' | b'-' | b'*' | b'_' | b'#' | b'~')) {
+                // Nothing begins within a run of the same sign.
+                return;
+            }
+            if byte != Some(&ALM_TAIL) {
                 self.look(at);
             } else if let Some(before) = at.checked_sub(1)
                 && bytes.get(before) == Some(&ALM_LEAD)
@@ -141,8 +147,11 @@ impl<'a> Finder<'a> {
         self.nonce_around(at);
     }
 
+    #[inline]
     fn nonce_around(&mut self, at: usize) {
-        if let Some(nonce) = self.nonce {
+        if let Some(nonce) = self.nonce
+            && nonce::may_be_around(self.text.as_bytes(), at)
+        {
             nonce::around(self.text, at, nonce, &mut self.changes);
         }
     }

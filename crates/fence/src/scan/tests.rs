@@ -252,8 +252,19 @@ fn hostile() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }
 
+/// A few thousand cases; `FENCE_CASES` at build time tries more.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: option_env!("FENCE_CASES")
+            .and_then(|cases| cases.parse().ok())
+            .unwrap_or(2_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: option_env!("FENCE_CASES").and_then(|n| n.parse().ok()).unwrap_or(3_000), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_fast_walk_finds_what_the_slow_one_finds(text in hostile()) {
