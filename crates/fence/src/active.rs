@@ -1,101 +1,19 @@
-//! HTML and Markdown that would load something or act where a page draws it.
+//! HTML that would load something or act where a page draws it.
 //!
 //! Our own pages draw none of it. The text may go further: a model repeats it, a person copies it.
 
 use crate::{
     fold::{self, Back, Cursor, is_space},
     scan::{Change, Changes, glyph_end},
+    target::{Target, is_program, target},
 };
 
 /// How far a tag is read.
 const TAG_MAX: usize = 1_500;
-/// Brackets that are open at once.
-const NESTED_MAX: usize = 16;
-/// The longest scheme of an address.
-const SCHEME_MAX: usize = 20;
+/// How far before an attribute its tag is looked for.
+const TAG_NEAR: usize = 300;
 /// How far a style sheet is read.
 const STYLE_MAX: usize = 4_000;
-
-/// Where an address leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
-    /// To a place of the same site, or nowhere.
-    Near,
-    /// To another host.
-    Far,
-    /// It is a program; its colon stands here.
-    Program(usize),
-}
-
-/// Reads the address that `cursor` stands before.
-fn target(mut cursor: Cursor<'_>) -> Target {
-    cursor.pass(16, |c| is_space(c) || matches!(c, '<' | '"' | '\'' | '`'));
-    let near = cursor.rest().as_bytes();
-    // A backslash that begins an escape of our own is none.
-    let raw = matches!(near, [b'/' | b'\\', b'/', ..])
-        || matches!(near, [b'/' | b'\\', b'\\', rest @ ..] if !rest.starts_with(b"u{"));
-    let folded = cursor
-        .clone()
-        .take(2)
-        .filter(|glyph| matches!(glyph.plain, '/' | '\\'))
-        .count();
-    if raw || folded == 2 {
-        return Target::Far;
-    }
-    let mut scheme = [0_u8; SCHEME_MAX];
-    let mut len = 0;
-    for glyph in cursor.by_ref().take(40) {
-        match glyph.plain {
-            // Parsers of addresses leave these out.
-            '\n' | '\t' => {}
-            ':' => {
-                let scheme = scheme.get(..len).and_then(|name| str::from_utf8(name).ok());
-                return of_scheme(scheme.unwrap_or_default(), glyph.start, cursor);
-            }
-            c if c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.') => {
-                let Some((slot, byte)) = scheme.get_mut(len).zip(u8::try_from(c).ok()) else {
-                    return Target::Near;
-                };
-                *slot = byte;
-                len += 1;
-            }
-            _ => return Target::Near,
-        }
-    }
-    Target::Near
-}
-
-fn of_scheme(scheme: &str, colon: usize, rest: Cursor<'_>) -> Target {
-    match scheme {
-        "javascript" | "vbscript" | "livescript" | "jscript" => Target::Program(colon),
-        "data" => {
-            let kind: String = rest.take(24).map(|glyph| glyph.plain).collect();
-            if is_program(&kind) {
-                Target::Program(colon)
-            } else {
-                Target::Near
-            }
-        }
-        // A drive's letter, a part of the same mail.
-        "cid" | "mid" | "about" => Target::Near,
-        other if other.len() < 2 => Target::Near,
-        _ => Target::Far,
-    }
-}
-
-/// Whether data of this media type can act.
-fn is_program(kind: &str) -> bool {
-    let kind = kind.trim_start();
-    [
-        "text/html",
-        "text/xml",
-        "text/javascript",
-        "application/",
-        "image/svg",
-    ]
-    .iter()
-    .any(|start| kind.starts_with(start))
-}
 
 /// A program as an address, wherever it stands: `javascript:alert(1)`. `at` is its colon.
 pub(crate) fn scheme(text: &str, at: usize, changes: &mut Changes) {
@@ -117,9 +35,11 @@ pub(crate) fn scheme(text: &str, at: usize, changes: &mut Changes) {
         return;
     };
     let found = if name.ends_with(b"javascript") || name.ends_with(b"vbscript") {
-        Cursor::new(text, end)
-            .peek()
-            .is_some_and(|glyph| !glyph.plain.is_whitespace())
+        Cursor::new(text, end).peek().is_some_and(|glyph| {
+            // After these a word of a sentence ends.
+            !glyph.plain.is_whitespace()
+                && !matches!(glyph.plain, '<' | '*' | ')' | ']' | '.' | ',' | '|' | '"')
+        })
     } else if name.ends_with(b"data") && !name.ends_with(b"metadata") {
         let kind: String = Cursor::new(text, end)
             .take(24)
@@ -190,6 +110,7 @@ pub(crate) fn attribute(text: &str, at: usize, changes: &mut Changes) {
         return;
     }
     let mut back = Back::new(head);
+    let back_end = back.rest().len();
     while back.rest().ends_with([' ', '\t', '\n']) {
         back.next();
     }
@@ -222,9 +143,17 @@ pub(crate) fn attribute(text: &str, at: usize, changes: &mut Changes) {
     if handles {
         changes.push((start + 1, Change::Break));
     }
-    if name.ends_with("untrusted") {
+    let glued = name_end == back_end && matches!(value, Some('"' | '\''));
+    if name.ends_with("untrusted") && (glued || in_tag(head.get(..start).unwrap_or_default())) {
         changes.extend(places.get(8).map(|u| (u + 1, Change::Break)));
     }
+}
+
+/// Whether a tag is open at the end of `head`.
+fn in_tag(head: &str) -> bool {
+    let near = head.floor_char_boundary(head.len().saturating_sub(TAG_NEAR));
+    head.get(near..)
+        .is_some_and(|near| near.rfind('<') > near.rfind('>'))
 }
 
 /// `onClick={…}`: a program's text and not a page's.
@@ -355,7 +284,9 @@ pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
     }) {
         return;
     }
-    if matches!(name, "script" | "iframe" | "portal" | "fencedframe") {
+    if matches!(name, "script" | "iframe" | "portal" | "fencedframe")
+        && (closes || !is_type(bytes, at, name_start, len))
+    {
         changes.push((at + 1, Change::Break));
     } else if closes {
         return;
@@ -377,6 +308,17 @@ pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
     if found {
         changes.push((at + 1, Change::Break));
     }
+}
+
+/// Whether this is the parameter of a type, as in `Vec<Script>` and `Data::<Script>`.
+fn is_type(bytes: &[u8], at: usize, name: usize, len: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+    let named = bytes.get(name..name + len).is_some_and(|name| {
+        name.first().is_some_and(u8::is_ascii_uppercase) && name.iter().any(u8::is_ascii_lowercase)
+    });
+    named
+        && before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b':')
+        && bytes.get(name + len) == Some(&b'>')
 }
 
 fn style_loads(text: &str, from: usize) -> bool {
@@ -566,89 +508,4 @@ impl Iterator for Attributes<'_> {
             });
         }
     }
-}
-
-/// The open brackets of Markdown, to find pictures that load from elsewhere.
-#[derive(Debug, Default)]
-pub(crate) struct Brackets {
-    /// Where each bracket stands, and whether it opens a picture.
-    open: [(usize, bool); NESTED_MAX],
-    depth: usize,
-    /// Breaks of pictures whose address is defined elsewhere.
-    referring: Vec<usize>,
-    /// Whether the text defines an address that leads elsewhere.
-    defined: bool,
-}
-
-impl Brackets {
-    /// A `[` at `at`.
-    pub(crate) fn open(&mut self, text: &str, at: usize) {
-        if is_literal(text.as_bytes(), at) {
-            return;
-        }
-        let picture = at
-            .checked_sub(1)
-            .and_then(|before| text.as_bytes().get(before))
-            == Some(&b'!');
-        if self.depth == NESTED_MAX {
-            self.open.rotate_left(1);
-            self.depth -= 1;
-        }
-        if let Some(slot) = self.open.get_mut(self.depth) {
-            *slot = (at, picture);
-            self.depth += 1;
-        }
-    }
-
-    /// A `]` at `at`.
-    pub(crate) fn close(&mut self, text: &str, at: usize, changes: &mut Changes) {
-        let bytes = text.as_bytes();
-        if is_literal(bytes, at) {
-            return;
-        }
-        let next = bytes.get(at + 1);
-        if next == Some(&b':') && target(Cursor::new(text, at + 2)) != Target::Near {
-            self.defined = true;
-        }
-        if next == Some(&b'(')
-            && let Target::Program(colon) = target(Cursor::new(text, at + 2))
-        {
-            changes.push((colon, Change::Break));
-        }
-        let Some(depth) = self.depth.checked_sub(1) else {
-            return;
-        };
-        self.depth = depth;
-        let Some((open, true)) = self.open.get(depth).copied() else {
-            return;
-        };
-        match next {
-            Some(b'(') => {
-                if target(Cursor::new(text, at + 2)) != Target::Near {
-                    changes.push((open, Change::Break));
-                }
-            }
-            // `![[https://…]]`
-            Some(b']') => {}
-            _ => self.referring.push(open),
-        }
-    }
-
-    /// The breaks of pictures that refer to an address, if one leads elsewhere.
-    pub(crate) fn pictures(&self) -> &[usize] {
-        if self.defined { &self.referring } else { &[] }
-    }
-}
-
-/// Whether a backslash makes the character at `at` a plain one.
-fn is_literal(bytes: &[u8], at: usize) -> bool {
-    let slashes = bytes
-        .get(..at)
-        .unwrap_or_default()
-        .iter()
-        .rev()
-        .take(64)
-        .take_while(|byte| **byte == b'\\')
-        .count();
-    slashes % 2 == 1
 }

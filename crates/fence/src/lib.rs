@@ -13,10 +13,13 @@ mod block;
 mod escape;
 mod fold;
 mod hidden;
+mod markdown;
 mod marker;
 mod nonce;
 mod role;
 mod scan;
+mod square;
+mod target;
 mod token;
 mod untrusted;
 

@@ -48,6 +48,11 @@ pub(crate) fn line(text: &str, at: usize) -> Option<(usize, Line)> {
     if !may_be_name(head.as_bytes()) {
         return None;
     }
+    let after = Cursor::new(text, at).nth(1);
+    if after.is_some_and(|glyph| glyph.plain == ':') {
+        // `User::name` is a path.
+        return None;
+    }
     let name = Name::before(head)?;
     let side = side(name.as_str())?;
     let mut before = Back::new(head.get(..name.start)?).rest();

@@ -1,10 +1,10 @@
-//! The tokens by which chat templates say who speaks, in brackets of every kind.
+//! The tokens by which chat templates say who speaks, in angle brackets and as names.
 //!
 //! Families: `ChatML`, Qwen, Yi, Llama 2 to 4, Mistral, Gemma 1 to 4, Phi, Command R, `DeepSeek`, GLM, Granite,
 //! Harmony, Kimi, `MiniMax`, EXAONE, Hunyuan, Ling, `StarCoder`, Nemotron, and what is built like them. A shape
 //! that only templates have is broken whatever its word; elsewhere the word decides.
 
-use crate::fold::{self, Cursor, Word, is_blank, is_space, is_word};
+use crate::fold::{Cursor, Word, is_blank, is_space, is_word};
 
 /// Blanks inside of brackets.
 const GAP_MAX: usize = 8;
@@ -67,25 +67,29 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
             return token(true);
         }
     }
-    let ends = matches!(next, Some('>' | '/' | '=') | None) || spaces > 0;
+    let ends = matches!(next, Some('>' | '/' | '=')) || (spaces > 0 && next.is_some());
     if !ends {
         return Some(Angle::Tag);
     }
-    let bare = matches!(next, Some('>' | '/') | None);
+    let bare = matches!(next, Some('>' | '/'));
     let raw = text.get(word.start..word.end).unwrap_or_default();
-    // A quotation mark or a mathematical bracket around a short word is just that.
-    let quotes = !matches!(
-        text.as_bytes().get(at),
-        Some(b'<' | b'&' | b'%' | b'\\' | 0xef)
-    );
-    if quotes && word.as_str().len() < 6 {
-        return Some(Angle::Tag);
-    }
     if word.as_str() == "role" && !closes && next == Some('>') {
         cursor.next();
         return Some(role_element(cursor, text, open.end));
     }
-    let kind = name(word.as_str(), raw, bare, next == Some('='), doubled);
+    if !closes && !doubled && is_quotation(text, at) && is_everyday(word.as_str()) {
+        return Some(Angle::Tag);
+    }
+    let kind = name(
+        word.as_str(),
+        raw,
+        Shape {
+            bare,
+            closes,
+            doubled,
+            assigned: next == Some('='),
+        },
+    );
     Some(kind.at(open.end))
 }
 
@@ -152,11 +156,17 @@ fn ordinary(bytes: &[u8], at: usize) -> Option<Angle> {
     lower.copy_from_slice(raw);
     lower.make_ascii_lowercase();
     let (lower, raw) = (str::from_utf8(lower).ok()?, str::from_utf8(raw).ok()?);
-    Some(name(lower, raw, true, false, false).at(at + 1))
+    let shape = Shape {
+        bare: true,
+        closes,
+        doubled: false,
+        assigned: false,
+    };
+    Some(name(lower, raw, shape).at(at + 1))
 }
 
 #[inline]
-fn is_name(c: char) -> bool {
+pub(crate) fn is_name(c: char) -> bool {
     is_word(c) || matches!(c, ':' | '-' | '.')
 }
 
@@ -201,7 +211,7 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
 }
 
 /// Words that templates put between bars.
-fn is_template_word(word: &str) -> bool {
+pub(crate) fn is_template_word(word: &str) -> bool {
     is_speaker(word)
         || matches!(
             word,
@@ -236,7 +246,13 @@ fn flanked(mut cursor: Cursor<'_>, sigil: char) -> bool {
     let Some(_) = Word::read(&mut cursor, |c| is_name(c) || matches!(c, '/' | ' ')) else {
         return false;
     };
-    cursor.accept(|c| c == sigil).is_some() && cursor.accept(|c| c == '>').is_some()
+    if cursor.accept(|c| c == sigil).is_none() {
+        return false;
+    }
+    if sigil == '@' {
+        cursor.pass(GAP_MAX, is_blank);
+    }
+    cursor.accept(|c| c == '>').is_some()
 }
 
 /// `<role>SYSTEM</role>`, but not `<role>manager</role>`.
@@ -260,16 +276,92 @@ fn role_element(mut cursor: Cursor<'_>, text: &str, end: usize) -> Angle {
     }
 }
 
-fn is_upper(raw: &str) -> bool {
+pub(crate) fn is_upper(raw: &str) -> bool {
     raw.chars().any(char::is_uppercase) && !raw.chars().any(char::is_lowercase)
 }
 
-/// What the tag `name` is. `bare`: it has no attributes; `assigned`: `<name=`; `doubled`: `<<name`.
-fn name(name: &str, raw: &str, bare: bool, assigned: bool, doubled: bool) -> Name {
+/// What stands around a name.
+#[derive(Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four marks that a tag has or has not"
+)]
+struct Shape {
+    /// It has no attributes.
+    bare: bool,
+    /// `</name`.
+    closes: bool,
+    /// `<<name`.
+    doubled: bool,
+    /// `<name=`.
+    assigned: bool,
+}
+
+/// Whether the bracket at `at` is one that texts quote with, or a mathematical one.
+fn is_quotation(text: &str, at: usize) -> bool {
+    text.get(at..)
+        .and_then(|rest| rest.chars().next())
+        .is_some_and(|c| {
+            matches!(
+                c,
+                '«' | '‹' | '⟨' | '⟪' | '\u{2329}' | '\u{3008}' | '\u{300a}'
+            )
+        })
+}
+
+/// Words of ours that people write in quotation marks.
+fn is_everyday(word: &str) -> bool {
+    matches!(
+        word,
+        "s" | "ai"
+            | "think"
+            | "thinking"
+            | "system"
+            | "assistant"
+            | "observation"
+            | "observations"
+            | "invoke"
+            | "scratchpad"
+            | "pad"
+            | "sep"
+            | "function"
+            | "tool"
+            | "用户"
+            | "助手"
+            | "系统"
+    )
+}
+
+/// What the tag `name` is.
+fn name(name: &str, raw: &str, shape: Shape) -> Name {
+    let Shape {
+        bare,
+        closes,
+        doubled,
+        assigned,
+    } = shape;
     let (space, local) = name.rsplit_once(':').unwrap_or(("", name));
     let squashed = Squashed::of(local);
     let flat = squashed.as_str();
-    if space.starts_with("kazma") || flat.starts_with("kazma") || flat.contains("untrusted") {
+    if name.contains("::") {
+        return Name::Other;
+    }
+    let ours = flat.strip_prefix("kazma").is_some_and(|rest| {
+        rest.is_empty()
+            || [
+                "data",
+                "untrusted",
+                "observation",
+                "fence",
+                "end",
+                "begin",
+                "tool",
+                "context",
+            ]
+            .iter()
+            .any(|word| rest.starts_with(word))
+    });
+    if space == "kazma" || ours || flat.contains("untrusted") {
         return Name::Marker;
     }
     if doubled && (flat.contains("external") || flat.contains("observation")) {
@@ -280,10 +372,9 @@ fn name(name: &str, raw: &str, bare: bool, assigned: bool, doubled: bool) -> Nam
     }
     let certain = match flat {
         // A letter on its own is a type parameter, unless it is the token's.
-        "s" => bare && raw != "S",
-        "ai" => bare && raw != "ai" && raw != "Ai",
-        "bos" | "eos" | "unk" | "pad" | "cls" | "sep" | "eot" | "eom" | "eod" | "sop" | "eop"
-        | "eoh" | "eoa" | "bom" | "用户" | "助手" | "系统" | "system" | "assistant"
+        "s" => bare && (closes || raw != "S"),
+        "ai" | "bos" | "eos" | "unk" | "pad" | "cls" | "sep" | "eot" | "eom" | "eod" | "sop"
+        | "eop" | "eoh" | "eoa" | "bom" | "用户" | "助手" | "系统" | "system" | "assistant"
         | "observation" | "observations" => bare,
         "think"
         | "thinking"
@@ -308,45 +399,47 @@ fn name(name: &str, raw: &str, bare: bool, assigned: bool, doubled: bool) -> Nam
     if certain {
         return Name::Certain;
     }
-    let doubtful = flat == "parameter"
-        || bare
-            && matches!(
-                flat,
-                "user"
-                    | "human"
-                    | "bot"
-                    | "model"
-                    | "developer"
-                    | "instruction"
-                    | "instructions"
-                    | "answer"
-                    | "reasoning"
-                    | "thought"
-                    | "reflection"
-                    | "tool"
-                    | "tools"
-                    | "function"
-                    | "functions"
-                    | "parameter"
-                    | "parameters"
-                    | "result"
-                    | "results"
-                    | "output"
-                    | "image"
-                    | "mask"
-                    | "context"
-                    | "response"
-                    | "usermessage"
-                    | "message"
-                    | "filesep"
-                    | "reponame"
-                    | "name"
-            );
-    if doubtful {
+    if flat == "parameter" || bare && is_doubtful(flat) {
         Name::Doubtful
     } else {
         Name::Other
     }
+}
+
+/// Names that ordinary documents have too.
+fn is_doubtful(flat: &str) -> bool {
+    matches!(
+        flat,
+        "user"
+            | "human"
+            | "bot"
+            | "model"
+            | "developer"
+            | "instruction"
+            | "instructions"
+            | "answer"
+            | "reasoning"
+            | "thought"
+            | "reflection"
+            | "tool"
+            | "tools"
+            | "function"
+            | "functions"
+            | "parameter"
+            | "parameters"
+            | "result"
+            | "results"
+            | "output"
+            | "image"
+            | "mask"
+            | "context"
+            | "response"
+            | "usermessage"
+            | "message"
+            | "filesep"
+            | "reponame"
+            | "name"
+    )
 }
 
 /// How the names of tokens begin, without what joins their words.
@@ -401,7 +494,7 @@ fn delimits(local: &str) -> bool {
 }
 
 /// `extra_id_0`, `SPECIAL_10`, `unused7`, `reserved_106`.
-fn numbered(flat: &str) -> bool {
+pub(crate) fn numbered(flat: &str) -> bool {
     let stem = flat.trim_end_matches(|c: char| c.is_ascii_digit());
     stem.len() < flat.len()
         && matches!(
@@ -425,13 +518,13 @@ fn numbered(flat: &str) -> bool {
 }
 
 /// A name without what joins its words.
-struct Squashed {
+pub(crate) struct Squashed {
     bytes: [u8; 64],
     len: usize,
 }
 
 impl Squashed {
-    fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         let mut squashed = Self {
             bytes: [0; 64],
             len: 0,
@@ -445,7 +538,7 @@ impl Squashed {
         squashed
     }
 
-    fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         self.bytes
             .get(..self.len)
             .and_then(|bytes| str::from_utf8(bytes).ok())
@@ -454,7 +547,7 @@ impl Squashed {
 }
 
 /// Words for who speaks.
-fn is_speaker(word: &str) -> bool {
+pub(crate) fn is_speaker(word: &str) -> bool {
     matches!(
         word,
         "sys"
@@ -471,193 +564,4 @@ fn is_speaker(word: &str) -> bool {
             | "root"
             | "admin"
     )
-}
-
-/// Looks at what begins with a `[` at `at`.
-pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
-    if !may_be_square(text.as_bytes(), at) {
-        return None;
-    }
-    if let Some((name, closes, end)) = plain_square(text.as_bytes(), at) {
-        let name = text.get(name..end)?;
-        let calls = text.as_bytes().get(end + 1) == Some(&b'{');
-        return square_name(name, name, closes, calls, at + 1);
-    }
-    let mut cursor = Cursor::new(text, at);
-    let open = cursor.next()?;
-    let certain = |found: bool| found.then_some(Found::Certain(open.end));
-    if let Some(second) = cursor.peek()
-        && second.plain == '|'
-    {
-        cursor.next();
-        return certain(in_square_bars(cursor));
-    }
-    if cursor.peek().is_some_and(|glyph| glyph.plain == '[') {
-        return doubled_square(cursor, text, open.end);
-    }
-    if let Some(found) = unbalanced(text, at) {
-        return Some(found);
-    }
-    cursor.pass(GAP_MAX, is_blank);
-    let closes = cursor.pass(1, |c| matches!(c, '/' | '\\')) > 0;
-    cursor.pass(GAP_MAX, is_blank);
-    let word = Word::read(&mut cursor, |c| is_word(c) || c == '-')?;
-    cursor.pass(GAP_MAX, is_blank);
-    if cursor.next()?.plain != ']' {
-        return None;
-    }
-    let raw = text.get(word.start..word.end).unwrap_or_default();
-    let calls = cursor.peek().is_some_and(|glyph| glyph.plain == '{');
-    square_name(word.as_str(), raw, closes, calls, open.end)
-}
-
-/// `[word]` or `[/word]` in plain letters: where the word begins, whether a slash is before it, and where
-/// it ends.
-fn plain_square(bytes: &[u8], at: usize) -> Option<(usize, bool, usize)> {
-    let (b'[', rest) = bytes.get(at..)?.split_first()? else {
-        return None;
-    };
-    let closes = rest.first() == Some(&b'/');
-    let start = usize::from(closes);
-    let len = rest
-        .get(start..)?
-        .iter()
-        .take(40)
-        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-        .count();
-    let ends = rest.get(start + len) == Some(&b']');
-    (len > 0 && ends).then_some((at + 1 + start, closes, at + 1 + start + len))
-}
-
-/// What `[name]` is; `calls` if arguments follow, `end` where its bracket ends.
-fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
-    let certain = |found: bool| found.then_some(Found::Certain(end));
-    let squashed = Squashed::of(name);
-    match squashed.as_str() {
-        "inst" | "systemprompt" | "availabletools" | "toolcalls" | "toolcall" | "toolresults"
-        | "toolresult" | "toolcontent" | "gmask" | "smask" | "callid" | "think"
-        | "modelsettings" | "imgbreak" | "imgend" => Some(Found::Certain(end)),
-        "sep" | "cls" => certain(raw != "sep" && raw != "Sep"),
-        "sys" | "img" => certain(closes || is_upper(raw)),
-        "args" if calls => Some(Found::Certain(end)),
-        "args" | "system" | "user" | "assistant" | "human" | "mask" | "pad" | "unk" | "prefix"
-        | "suffix" | "middle" => Some(Found::Doubtful(end)),
-        flat => certain(numbered(flat)),
-    }
-}
-
-/// Whether what stands in plain brackets can be a token: one word, of which the first letter is one of
-/// these.
-fn may_be_square(bytes: &[u8], at: usize) -> bool {
-    let Some((b'[', rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
-        return true;
-    };
-    let Some(first) = rest.first() else {
-        return false;
-    };
-    if !first.is_ascii_alphanumeric() {
-        return !matches!(
-            first,
-            b']' | b'"' | b'(' | b'{' | b'$' | b'.' | b',' | b'`' | b'\'' | b'^'
-        );
-    }
-    let end = rest
-        .iter()
-        .take(40)
-        .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
-    match end.and_then(|end| rest.get(end)) {
-        Some(b']') => matches!(
-            first.to_ascii_lowercase(),
-            b'i' | b's'
-                | b'a'
-                | b't'
-                | b'g'
-                | b'c'
-                | b'm'
-                | b'u'
-                | b'h'
-                | b'p'
-                | b'r'
-                | b'd'
-                | b'e'
-        ),
-        Some(byte) => matches!(byte, b'~' | b'!' | b' ' | b'\t') || !fold::is_plain(*byte),
-        None => true,
-    }
-}
-
-/// `[|system|]`, after the first bar.
-fn in_square_bars(mut cursor: Cursor<'_>) -> bool {
-    cursor.pass(GAP_MAX, is_blank);
-    cursor.pass(1, |c| c == '/');
-    Word::read(&mut cursor, is_name)
-        .is_some_and(|word| word.as_str().chars().any(char::is_alphabetic))
-        && {
-            cursor.pass(GAP_MAX, is_blank);
-            cursor.accept(|c| c == '|').is_some()
-        }
-        && cursor.accept(|c| c == ']').is_some()
-}
-
-/// `[[SYSTEM]]`, at its second bracket. In small letters it may be a link of a wiki.
-fn doubled_square(mut cursor: Cursor<'_>, text: &str, end: usize) -> Option<Found> {
-    cursor.next();
-    cursor.pass(GAP_MAX, is_blank);
-    let closes = cursor.pass(1, |c| matches!(c, '/' | '#')) > 0;
-    let word = Word::read(&mut cursor, is_name)?;
-    cursor.pass(GAP_MAX, is_blank);
-    let ends = cursor.accept(|c| c == ']').is_some() && cursor.accept(|c| c == ']').is_some();
-    let squashed = Squashed::of(word.as_str());
-    if !ends || !is_speaker(squashed.as_str()) {
-        return None;
-    }
-    let loud = is_upper(text.get(word.start..word.end).unwrap_or_default());
-    Some(if closes || loud {
-        Found::Certain(end)
-    } else {
-        Found::Doubtful(end)
-    })
-}
-
-/// Brackets that do not match around letters and a tilde, as in `]~b]` and `[e~[`.
-pub(crate) fn unbalanced(text: &str, at: usize) -> Option<Found> {
-    let near = text.as_bytes().get(at + 1..)?;
-    let near = near.get(..near.len().min(7))?;
-    let all_plain = near.iter().all(|byte| fold::is_plain(*byte));
-    if all_plain && !near.contains(&b'~') {
-        return None;
-    }
-    let mut cursor = Cursor::new(text, at);
-    let open = cursor.next()?;
-    let mut tilde = false;
-    for _ in 0..7 {
-        match cursor.next()?.plain {
-            '~' => tilde = true,
-            c if c.is_ascii_alphabetic() || c == '!' => {}
-            '[' | ']' if !tilde => return None,
-            '[' => return Some(Found::Certain(open.end)),
-            ']' if open.plain == ']' => return Some(Found::Certain(open.end)),
-            _ => return None,
-        }
-    }
-    None
-}
-
-/// `{|system|}`.
-pub(crate) fn brace(text: &str, at: usize) -> Option<Found> {
-    if text.as_bytes().get(at) == Some(&b'{')
-        && text
-            .as_bytes()
-            .get(at + 1)
-            .is_none_or(|next| fold::is_plain(*next) && *next != b'|')
-    {
-        return None;
-    }
-    let mut cursor = Cursor::new(text, at);
-    let open = cursor.next()?;
-    cursor.accept(|c| c == '|')?;
-    let word = Word::read(&mut cursor, is_word)?;
-    let closed = cursor.accept(|c| c == '|').is_some() && cursor.accept(|c| c == '}').is_some();
-    let squashed = Squashed::of(word.as_str());
-    (closed && is_speaker(squashed.as_str())).then_some(Found::Certain(open.end))
 }

@@ -1,15 +1,17 @@
 //! One walk over a text, and what it finds.
 
 use crate::{
-    active::{self, Brackets},
+    active,
     fold::{self, Cursor},
-    hidden, marker, nonce, role,
+    hidden,
+    markdown::Brackets,
+    marker, nonce, role,
     role::Side,
     scan::{
         Change, Changes, Walk,
         anchor::{self, ALM_LEAD, ALM_TAIL},
     },
-    token,
+    square, token,
 };
 
 /// What has been found so far.
@@ -101,8 +103,7 @@ impl<'a> Finder<'a> {
                 .extend(spoken.map(|(at, _)| (*at, Change::Break)));
         }
         let pictures = self.brackets.pictures();
-        self.changes
-            .extend(pictures.iter().map(|at| (*at, Change::Break)));
+        self.changes.extend(pictures.map(|at| (at, Change::Break)));
     }
 
     /// Looks at what begins at `at`.
@@ -161,18 +162,18 @@ impl<'a> Finder<'a> {
         match plain {
             '<' => self.angle(at, raw),
             '[' => {
-                self.token(token::square(self.text, at));
+                self.token(square::square(self.text, at));
                 if raw {
                     self.brackets.open(self.text, at);
                 }
             }
             ']' => {
-                self.token(token::unbalanced(self.text, at));
+                self.token(square::unbalanced(self.text, at));
                 if raw {
                     self.brackets.close(self.text, at, &mut self.changes);
                 }
             }
-            '{' => self.token(token::brace(self.text, at)),
+            '{' => self.token(square::brace(self.text, at)),
             '#' => {
                 self.token(role::heading(self.text, at));
                 marker::ornament(self.text, at, plain, raw, &mut self.changes);

@@ -1,0 +1,215 @@
+//! Tokens in square brackets and braces: `[INST]`, `[|system|]`, `[[SYSTEM]]`, `]~b]`, `{|system|}`.
+
+use crate::{
+    fold::{self, Cursor, Word, is_blank, is_word},
+    token::{Found, Squashed, is_name, is_speaker, is_template_word, is_upper, numbered},
+};
+
+/// Blanks inside of brackets.
+const GAP_MAX: usize = 8;
+
+/// Looks at what begins with a `[` at `at`.
+pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
+    if !may_be_square(text.as_bytes(), at) {
+        return None;
+    }
+    if let Some((name, closes, end)) = plain_square(text.as_bytes(), at) {
+        let name = text.get(name..end)?;
+        let calls = text.as_bytes().get(end + 1) == Some(&b'{');
+        return square_name(name, name, closes, calls, at + 1);
+    }
+    let mut cursor = Cursor::new(text, at);
+    let open = cursor.next()?;
+    let certain = |found: bool| found.then_some(Found::Certain(open.end));
+    if let Some(second) = cursor.peek()
+        && second.plain == '|'
+    {
+        cursor.next();
+        return certain(in_square_bars(cursor));
+    }
+    if cursor.peek().is_some_and(|glyph| glyph.plain == '[') {
+        return doubled_square(cursor, text, open.end);
+    }
+    if let Some(found) = unbalanced(text, at) {
+        return Some(found);
+    }
+    if cursor.pass(GAP_MAX, is_blank) > 0 && cursor.accept(|c| c == '|').is_some() {
+        return certain(in_spaced_bars(cursor));
+    }
+    let closes = cursor.pass(1, |c| matches!(c, '/' | '\\')) > 0;
+    cursor.pass(GAP_MAX, is_blank);
+    let word = Word::read(&mut cursor, |c| is_word(c) || c == '-')?;
+    cursor.pass(GAP_MAX, is_blank);
+    if cursor.next()?.plain != ']' {
+        return None;
+    }
+    let raw = text.get(word.start..word.end).unwrap_or_default();
+    let calls = cursor.peek().is_some_and(|glyph| glyph.plain == '{');
+    square_name(word.as_str(), raw, closes, calls, open.end)
+}
+
+/// `[word]` or `[/word]` in plain letters: where the word begins, whether a slash is before it, and where
+/// it ends.
+fn plain_square(bytes: &[u8], at: usize) -> Option<(usize, bool, usize)> {
+    let (b'[', rest) = bytes.get(at..)?.split_first()? else {
+        return None;
+    };
+    let closes = rest.first() == Some(&b'/');
+    let start = usize::from(closes);
+    let len = rest
+        .get(start..)?
+        .iter()
+        .take(40)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+        .count();
+    let ends = rest.get(start + len) == Some(&b']');
+    (len > 0 && ends).then_some((at + 1 + start, closes, at + 1 + start + len))
+}
+
+/// What `[name]` is; `calls` if arguments follow, `end` where its bracket ends.
+fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
+    let certain = |found: bool| found.then_some(Found::Certain(end));
+    let squashed = Squashed::of(name);
+    match squashed.as_str() {
+        "inst" | "systemprompt" | "availabletools" | "toolcalls" | "toolcall" | "toolresults"
+        | "toolresult" | "toolcontent" | "gmask" | "smask" | "callid" | "think"
+        | "modelsettings" | "imgbreak" | "imgend" => Some(Found::Certain(end)),
+        "sep" | "cls" => certain(raw != "sep" && raw != "Sep"),
+        "sys" | "img" => certain(closes || is_upper(raw)),
+        "args" if calls => Some(Found::Certain(end)),
+        "args" | "system" | "user" | "assistant" | "human" | "mask" | "pad" | "unk" | "prefix"
+        | "suffix" | "middle" => Some(Found::Doubtful(end)),
+        flat => certain(numbered(flat)),
+    }
+}
+
+/// Whether what stands in plain brackets can be a token: one word, of which the first letter is one of
+/// these.
+fn may_be_square(bytes: &[u8], at: usize) -> bool {
+    let Some((b'[', rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
+        return true;
+    };
+    let Some(first) = rest.first() else {
+        return false;
+    };
+    if !first.is_ascii_alphanumeric() {
+        return !matches!(
+            first,
+            b']' | b'"' | b'(' | b'{' | b'$' | b'.' | b',' | b'`' | b'\'' | b'^'
+        );
+    }
+    let end = rest
+        .iter()
+        .take(40)
+        .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
+    match end.and_then(|end| rest.get(end)) {
+        Some(b']') => matches!(
+            first.to_ascii_lowercase(),
+            b'i' | b's'
+                | b'a'
+                | b't'
+                | b'g'
+                | b'c'
+                | b'm'
+                | b'u'
+                | b'h'
+                | b'p'
+                | b'r'
+                | b'd'
+                | b'e'
+        ),
+        Some(byte) => matches!(byte, b'~' | b'!' | b' ' | b'\t') || !fold::is_plain(*byte),
+        None => true,
+    }
+}
+
+/// `[|system|]`, after the first bar.
+fn in_square_bars(mut cursor: Cursor<'_>) -> bool {
+    cursor.pass(GAP_MAX, is_blank);
+    cursor.pass(1, |c| c == '/');
+    Word::read(&mut cursor, is_name)
+        .is_some_and(|word| word.as_str().chars().any(char::is_alphabetic))
+        && {
+            cursor.pass(GAP_MAX, is_blank);
+            cursor.accept(|c| c == '|').is_some()
+        }
+        && cursor.accept(|c| c == ']').is_some()
+}
+
+/// `[ |system| ]`, after the first bar; `[ |x| ]` is mathematics.
+fn in_spaced_bars(mut cursor: Cursor<'_>) -> bool {
+    let Some(word) = Word::read(&mut cursor, is_name) else {
+        return false;
+    };
+    cursor.accept(|c| c == '|').is_some()
+        && cursor.pass(GAP_MAX, is_blank) > 0
+        && cursor.accept(|c| c == ']').is_some()
+        && is_template_word(word.as_str())
+}
+
+/// `[[SYSTEM]]`, at its second bracket. `[[user]]` may be a link of a wiki.
+fn doubled_square(mut cursor: Cursor<'_>, text: &str, end: usize) -> Option<Found> {
+    cursor.next();
+    cursor.pass(GAP_MAX, is_blank);
+    let closes = cursor.pass(1, |c| matches!(c, '/' | '#')) > 0;
+    let word = Word::read(&mut cursor, is_name)?;
+    cursor.pass(GAP_MAX, is_blank);
+    let ends = cursor.accept(|c| c == ']').is_some() && cursor.accept(|c| c == ']').is_some();
+    let squashed = Squashed::of(word.as_str());
+    if !ends || !is_speaker(squashed.as_str()) {
+        return None;
+    }
+    let loud = is_upper(text.get(word.start..word.end).unwrap_or_default());
+    let plain = matches!(
+        squashed.as_str(),
+        "user" | "human" | "tool" | "developer" | "root" | "admin"
+    );
+    Some(if closes || loud || !plain {
+        Found::Certain(end)
+    } else {
+        Found::Doubtful(end)
+    })
+}
+
+/// Brackets that do not match around letters and a tilde, as in `]~b]` and `[e~[`.
+pub(crate) fn unbalanced(text: &str, at: usize) -> Option<Found> {
+    let near = text.as_bytes().get(at + 1..)?;
+    let near = near.get(..near.len().min(7))?;
+    let all_plain = near.iter().all(|byte| fold::is_plain(*byte));
+    if all_plain && !near.contains(&b'~') {
+        return None;
+    }
+    let mut cursor = Cursor::new(text, at);
+    let open = cursor.next()?;
+    let mut tilde = false;
+    for _ in 0..7 {
+        match cursor.next()?.plain {
+            '~' => tilde = true,
+            c if c.is_ascii_alphabetic() || c == '!' => {}
+            '[' | ']' if !tilde => return None,
+            '[' => return Some(Found::Certain(open.end)),
+            ']' if open.plain == ']' => return Some(Found::Certain(open.end)),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// `{|system|}`.
+pub(crate) fn brace(text: &str, at: usize) -> Option<Found> {
+    if text.as_bytes().get(at) == Some(&b'{')
+        && text
+            .as_bytes()
+            .get(at + 1)
+            .is_none_or(|next| fold::is_plain(*next) && *next != b'|')
+    {
+        return None;
+    }
+    let mut cursor = Cursor::new(text, at);
+    let open = cursor.next()?;
+    cursor.accept(|c| c == '|')?;
+    let word = Word::read(&mut cursor, is_word)?;
+    let closed = cursor.accept(|c| c == '|').is_some() && cursor.accept(|c| c == '}').is_some();
+    let squashed = Squashed::of(word.as_str());
+    (closed && is_speaker(squashed.as_str())).then_some(Found::Certain(open.end))
+}
