@@ -324,7 +324,10 @@ fn is_type(bytes: &[u8], at: usize, name: usize, len: usize) -> bool {
 fn style_loads(text: &str, from: usize) -> bool {
     let end = text.floor_char_boundary(from + STYLE_MAX);
     let sheet = text.get(from..end).unwrap_or_default();
-    let sheet = sheet.split("</").next().unwrap_or_default();
+    let sheet = sheet
+        .get(1..)
+        .and_then(|sheet| sheet.split('<').next())
+        .unwrap_or_default();
     loads_by_style(text, from, from + sheet.len())
 }
 
@@ -496,7 +499,9 @@ impl Iterator for Attributes<'_> {
                 }
                 _ => (
                     value,
-                    self.pass(value, |byte| !byte.is_ascii_whitespace() && byte != b'>'),
+                    self.pass(value, |byte| {
+                        !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'<')
+                    }),
                 ),
             };
             self.at = value_end.max(equals + 1);

@@ -9,6 +9,8 @@ use crate::{
 const TAG_MAX: usize = 300;
 /// The longest line that can end in ornaments and be a marker.
 const LINE_MAX: usize = 80;
+/// Ornaments with blanks between them that are read at once.
+const RUN_MAX: usize = 24;
 /// Blanks between the words of a marker.
 const GAP_MAX: usize = 8;
 
@@ -63,7 +65,8 @@ fn run(text: &str, at: usize) -> (usize, usize) {
         total += 1;
     }
     let mut cursor = Cursor::new(text, place);
-    loop {
+    // What comes after a longer run is found from a later ornament of it.
+    for _ in 0..RUN_MAX {
         let mut ahead = cursor.clone();
         ahead.pass(GAP_MAX, is_blank);
         let Some(glyph) = ahead.accept(|c| weight(c) > 0) else {
@@ -72,6 +75,7 @@ fn run(text: &str, at: usize) -> (usize, usize) {
         total += weight(glyph.plain);
         cursor = ahead;
     }
+    (cursor.at(), total)
 }
 
 /// Whether the words of a marker can stand here: how the first of them begin.
@@ -287,7 +291,7 @@ pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
     while cursor.at() < at + TAG_MAX
         && let Some(glyph) = cursor.next()
     {
-        if matches!(glyph.plain, '>' | BREAK) {
+        if matches!(glyph.plain, '<' | '>' | BREAK) {
             break;
         }
         if glyph.plain.is_alphabetic() {
