@@ -4,7 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-const PURE: [&str; 3] = ["kazma-domain", "kazma-policy", "kazma-fence"];
+const PURE: [&str; 4] = [
+    "kazma-domain",
+    "kazma-policy",
+    "kazma-python",
+    "kazma-fence",
+];
 const SERVICES: [&str; 4] = [
     "kazma-gateway",
     "kazma-agent",
