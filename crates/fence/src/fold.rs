@@ -91,6 +91,19 @@ impl<'a> Cursor<'a> {
         count
     }
 
+    /// Whether no character has been read in part.
+    #[inline]
+    pub(crate) const fn is_between(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Passes over `len` plain characters.
+    #[inline]
+    pub(crate) const fn skip_plain(&mut self, len: usize) {
+        self.at += len;
+        self.start = self.at;
+    }
+
     /// The text that has not been read.
     pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
@@ -424,6 +437,11 @@ impl Word {
         c.encode_utf8(room);
         self.len += c.len_utf8();
         Some(())
+    }
+
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 
     #[inline]

@@ -11,6 +11,8 @@ const TAG_MAX: usize = 300;
 const LINE_MAX: usize = 80;
 /// Ornaments with blanks between them that are read at once.
 const RUN_MAX: usize = 24;
+/// Letters of the longest word of a marker, and then some.
+const TERM_MAX: usize = 20;
 /// Blanks between the words of a marker.
 const GAP_MAX: usize = 8;
 
@@ -196,24 +198,49 @@ enum Term {
 }
 
 impl Term {
-    fn of(word: &str) -> Self {
+    fn of(word: &[u8]) -> Self {
         match word {
-            "kazma" | "beginobservation" | "endobservation" => Self::Kazma,
-            "begin" | "end" | "start" | "stop" | "close" | "open" | "begins" | "ends" => Self::Side,
-            "observation" | "observations" | "fence" => Self::Observation,
-            "untrusted" => Self::Untrusted,
-            "external" => Self::External,
-            "data" | "content" | "input" | "text" => Self::Content,
-            "tool" | "function" => Self::Tool,
-            "result" | "results" | "output" | "outputs" | "response" | "call" | "calls" => {
+            b"kazma" | b"beginobservation" | b"endobservation" => Self::Kazma,
+            b"begin" | b"end" | b"start" | b"stop" | b"close" | b"open" | b"begins" | b"ends" => {
+                Self::Side
+            }
+            b"observation" | b"observations" | b"fence" => Self::Observation,
+            b"untrusted" => Self::Untrusted,
+            b"external" => Self::External,
+            b"data" | b"content" | b"input" | b"text" => Self::Content,
+            b"tool" | b"function" => Self::Tool,
+            b"result" | b"results" | b"output" | b"outputs" | b"response" | b"call" | b"calls" => {
                 Self::Result
             }
-            "system" => Self::System,
-            "prompt" | "message" | "instruction" | "instructions" => Self::Prompt,
-            "user" => Self::User,
+            b"system" => Self::System,
+            b"prompt" | b"message" | b"instruction" | b"instructions" => Self::Prompt,
+            b"user" => Self::User,
             _ => Self::Other,
         }
     }
+}
+
+/// Reads a word: what it says, where its first letter ends, and where it ends.
+fn term(cursor: &mut Cursor<'_>) -> Option<(Term, usize, usize)> {
+    let rest = cursor.rest().as_bytes();
+    let mut lower = [0_u8; TERM_MAX];
+    let mut len = 0;
+    while let Some(byte) = rest.get(len).filter(|byte| byte.is_ascii_alphabetic())
+        && let Some(slot) = lower.get_mut(len)
+    {
+        *slot = byte.to_ascii_lowercase();
+        len += 1;
+    }
+    let ends = rest
+        .get(len)
+        .is_none_or(|byte| fold::is_plain(*byte) && !byte.is_ascii_alphabetic());
+    if cursor.is_between() && len > 0 && ends {
+        let at = cursor.at();
+        cursor.skip_plain(len);
+        return Some((Term::of(lower.get(..len)?), at + 1, at + len));
+    }
+    let word = Word::read(cursor, char::is_alphabetic)?;
+    Some((Term::of(word.as_bytes()), word.first_end, word.end))
 }
 
 impl Phrase {
@@ -227,12 +254,12 @@ impl Phrase {
             end: 0,
         };
         for slot in &mut phrase.words {
-            let Some(word) = Word::read(cursor, char::is_alphabetic) else {
+            let Some((term, first_end, end)) = term(cursor) else {
                 break;
             };
-            *slot = (Term::of(word.as_str()), word.first_end);
+            *slot = (term, first_end);
             phrase.count += 1;
-            phrase.end = word.end;
+            phrase.end = end;
             let first = phrase.count == 1;
             if first
                 && matches!(

@@ -66,24 +66,21 @@ pub(crate) fn harmless(text: &str, nonce: Option<&str>, walk: Walk) -> String {
 fn write_escape(c: char, out: &mut String) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let code = u32::from(c);
-    let count = if code > 0xffff {
-        6 - usize::from(code < 0x10_0000)
-    } else {
-        4
+    let mut escape = *b"\\u{000000}";
+    let digits = match code {
+        0..=0xffff => 4,
+        0x1_0000..=0xf_ffff => 5,
+        _ => 6,
     };
-    let mut digits = [b'0'; 6];
-    for (place, slot) in digits.iter_mut().take(count).rev().enumerate() {
+    for (place, slot) in escape.iter_mut().skip(3).take(digits).rev().enumerate() {
         let nibble = (code >> (4 * place)) & 0xf;
         *slot = HEX.get(nibble as usize).copied().unwrap_or(b'0');
     }
-    out.push_str("\\u{");
-    out.push_str(
-        digits
-            .get(..count)
-            .and_then(|hex| str::from_utf8(hex).ok())
-            .unwrap_or_default(),
-    );
-    out.push('}');
+    if let Some(end) = escape.get_mut(3 + digits) {
+        *end = b'}';
+    }
+    let written = escape.get(..4 + digits).unwrap_or_default();
+    out.push_str(str::from_utf8(written).unwrap_or_default());
 }
 
 impl From<Fate> for Option<Change> {

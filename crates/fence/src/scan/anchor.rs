@@ -53,14 +53,17 @@ const BLOCK: usize = 32;
 
 /// Calls `look` at every anchor of `bytes`.
 pub(super) fn each(bytes: &[u8], mut look: impl FnMut(usize)) {
+    // Where anchors were, more will be: then asking first whether there is any costs more than it spares.
+    let mut dense = false;
     for (n, block) in bytes.chunks(BLOCK).enumerate() {
-        if !block.iter().fold(false, |any, byte| any | is_anchor(*byte)) {
+        if !dense && !block.iter().fold(false, |any, byte| any | is_anchor(*byte)) {
             continue;
         }
         let mut mask = 0_u32;
         for (at, byte) in block.iter().enumerate() {
             mask |= u32::from(is_anchor(*byte)) << at;
         }
+        dense = mask.count_ones() > 1;
         while mask != 0 {
             let at = mask.trailing_zeros();
             mask &= mask - 1;

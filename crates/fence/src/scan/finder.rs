@@ -179,7 +179,10 @@ impl<'a> Finder<'a> {
                 marker::ornament(self.text, at, plain, raw, &mut self.changes);
             }
             '=' => {
-                active::attribute(self.text, at, &mut self.changes);
+                // `==` compares or rules off.
+                if !raw || self.text.as_bytes().get(at + 1) != Some(&b'=') {
+                    active::attribute(self.text, at, &mut self.changes);
+                }
                 marker::ornament(self.text, at, plain, raw, &mut self.changes);
             }
             '-' | '\u{2014}' | '*' | '_' | '~' | '+' => {
