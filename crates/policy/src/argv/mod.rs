@@ -45,6 +45,22 @@ pub fn judge(command: &Command<'_>, tree: &dyn Tree, profile: Profile) -> Verdic
     }
 }
 
+/// Judges a command that is written as one line, as `shell_exec` takes it. Nothing in it is ever given to a shell.
+pub fn judge_line(line: &str, cwd: Option<&str>, tree: &dyn Tree, profile: Profile) -> Verdict {
+    let argv = catastrophe::check_line(line).and_then(|()| split(line));
+    match argv {
+        Ok(argv) => {
+            let command = Command {
+                argv: &argv,
+                env: &BTreeMap::new(),
+                cwd,
+            };
+            judge(&command, tree, profile)
+        }
+        Err(refusal) => Verdict::Refuse(refusal),
+    }
+}
+
 fn permit(command: &Command<'_>, tree: &dyn Tree, profile: Profile) -> Result<Permitted, Refusal> {
     catastrophe::check(command.argv)?;
     text::check(command.argv)?;
