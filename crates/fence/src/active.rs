@@ -360,7 +360,7 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
     let raw = text
         .get(attribute.name_start..attribute.name_end)
         .unwrap_or_default();
-    let mut lower = [0_u8; 16];
+    let mut lower = [0_u8; 32];
     let Some(lower) = lower.get_mut(..raw.len()) else {
         return Acts::default();
     };
@@ -400,9 +400,12 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
     }
     let far = leads_to == Target::Far;
     let acts = match name {
-        "src" | "poster" | "background" | "lowsrc" | "dynsrc" | "action" | "formaction"
-        | "ping" | "codebase" | "classid" | "archive" | "longdesc" | "profile" | "manifest"
-        | "icon" => far || matches!(element, "embed" | "frame"),
+        // Wherever a form leads, our own routes included, it is not the text's to send.
+        "action" | "formaction" => matches!(element, "form" | "button" | "input"),
+        "src" | "poster" | "background" | "lowsrc" | "dynsrc" | "ping" | "codebase" | "classid"
+        | "archive" | "longdesc" | "profile" | "manifest" | "icon" => {
+            far || matches!(element, "embed" | "frame")
+        }
         "data" | "code" => far || matches!(element, "object" | "applet"),
         "href" | "xlink:href" => {
             far && matches!(
@@ -419,6 +422,8 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
                 .any(|(at, _)| leads(attribute.value_start + at + 1) != Target::Near)
         }
         "srcdoc" => true,
+        // What the pages' own library would act upon.
+        _ if name.starts_with("hx-") || name.starts_with("data-hx-") => true,
         "style" => loads_by_style(text, attribute.value_start, attribute.value_end),
         "http-equiv" => text
             .get(attribute.value_start..attribute.value_end)
