@@ -209,6 +209,15 @@ def story(stack):
     sys.exit("a story did not end")
 
 
+def full_pool(stack):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if stack.ask("/health/details")["runner"]["pool"] >= 2:
+            return
+        time.sleep(0.02)
+    sys.exit("the pool was never full")
+
+
 def moments(value, key):
     """Every time under `key`, anywhere in it."""
     if isinstance(value, dict):
@@ -229,6 +238,7 @@ def whole_path(seconds, *sandbox):
         stack = Stack(folder / "data", *sandbox)
         begun = time.monotonic()
         while len(took) < 30 and (len(took) < 5 or time.monotonic() - begun < seconds):
+            full_pool(stack)
             story(stack)
             took.append(None)
         stack.stop()

@@ -245,19 +245,19 @@ impl<W: Workshop> Keeper<W> {
 
     fn refill(&mut self) {
         self.waiting.retain(|taker| !taker.is_closed());
-        let wanted =
-            (self.keep.size + self.waiting.len()).saturating_sub(self.idle.len() + self.starting);
         let now = Instant::now();
         let can_wait = self.waiting.is_empty() && !self.idle.is_empty();
         if now < self.not_before || (can_wait && now < self.quiet_until) {
             return;
         }
+        let there = self.idle.len() + self.starting;
+        let mut goal = self.keep.size + self.waiting.len();
         // The first one shows that the tier works; it is always tried.
-        let extra = wanted > 0 && self.waiting.is_empty() && self.next_id > 0;
-        if extra && !spare(self.keep.spare_memory) {
-            self.not_before = now + NO_ROOM_PAUSE;
-            return;
+        if goal > there && self.next_id > 0 && !spare(self.keep.spare_memory) {
+            goal = self.waiting.len();
+            self.quiet_until = now + NO_ROOM_PAUSE;
         }
+        let wanted = goal.saturating_sub(there);
         for _ in 0..wanted.min(STARTS_AT_ONCE.saturating_sub(self.starting)) {
             self.starting += 1;
             let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());

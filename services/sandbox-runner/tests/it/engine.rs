@@ -10,10 +10,11 @@ use std::{
 
 use bollard::{
     API_DEFAULT_VERSION, Docker,
-    models::{ContainerInspectResponse, ContainerSummary},
+    models::{ContainerConfig, ContainerInspectResponse, ContainerSummary},
     query_parameters::{
-        EventsOptionsBuilder, ListContainersOptionsBuilder, ListVolumesOptions,
-        RemoveContainerOptionsBuilder,
+        CommitContainerOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
+        ListVolumesOptions, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
+        TagImageOptionsBuilder,
     },
 };
 use camino::Utf8PathBuf;
@@ -207,6 +208,35 @@ impl Engine {
         );
         house.close().await;
         self.until(owner, 0).await;
+    }
+
+    pub(crate) async fn tag(&self, image: &str, name: &str) {
+        let options = TagImageOptionsBuilder::new()
+            .repo(name)
+            .tag("latest")
+            .build();
+        self.api().tag_image(image, Some(options)).await.unwrap();
+    }
+
+    /// Makes another image with the same content as a container, and gives it the name.
+    pub(crate) async fn commit(&self, container: &str, name: &str) -> String {
+        let options = CommitContainerOptionsBuilder::new()
+            .container(container)
+            .repo(name)
+            .tag("latest")
+            .pause(false)
+            .build();
+        let made = self
+            .api()
+            .commit_container(options, ContainerConfig::default())
+            .await;
+        made.unwrap().id
+    }
+
+    pub(crate) async fn untag(&self, name: &str) {
+        let options = RemoveImageOptionsBuilder::new().force(true).build();
+        let api = self.api();
+        api.remove_image(name, Some(options), None).await.unwrap();
     }
 
     /// The names of all volumes.

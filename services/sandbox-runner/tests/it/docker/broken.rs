@@ -1,7 +1,7 @@
 //! What is said when the ground gives way: the engine, the image, the container, the workspace.
 
 use kazma_sandbox_runner::broker::{
-    EngineRuntime, Outcome, Readiness, RunEvent, StartFailure, TierChoice,
+    EngineRuntime, Outcome, Readiness, RunEvent, SANDBOX_IMAGE, StartFailure, TierChoice,
 };
 
 use crate::{
@@ -139,4 +139,35 @@ async fn a_killed_engine_is_said_and_survived() {
     assert_eq!(text(&house.run("print(1)").await.stdout), "1\n");
     house.close().await;
     engine.until(&owner, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_image_under_the_name_is_taken_up_and_pinned() {
+    let engine = Engine::shared();
+    let mut options = engine.options(EngineRuntime::Runc);
+    let name = options.owner.clone();
+    options.image.clone_from(&name);
+    engine.tag(SANDBOX_IMAGE, &name).await;
+    let house = House::with(|broker| broker.tier = TierChoice::Docker(options)).await;
+    let before = house.client.status().await.unwrap().image.unwrap();
+    let waiting = engine.containers(&name).await[0].id.clone().unwrap();
+    let other = engine.commit(&waiting, &name).await;
+    assert_ne!(other, before);
+    // Within one look at the engine.
+    house
+        .until_again(|s| {
+            s.readiness == Readiness::Ready && s.pool.idle > 0 && s.image.as_ref() == Some(&other)
+        })
+        .await;
+    let pinned = house
+        .run_with("print(1)", |spec| spec.image = Some(other))
+        .await;
+    assert_eq!(text(&pinned.stdout), "1\n");
+    let old = house
+        .run_with("print(1)", |spec| spec.image = Some(before))
+        .await;
+    assert!(matches!(old.finished.outcome, Outcome::StartFailed { .. }));
+    house.close().await;
+    engine.until(&name, 0).await;
+    engine.untag(&name).await;
 }
