@@ -17,9 +17,10 @@ use self::{repository::Repository, subcommands::Subcommand};
 
 /// Configuration that is switched off or set whatever the repository says, of keys that git reads in a subcommand that
 /// is taken. Commands that only run for a transport, an editor, a mail or a browser are not reached at all.
-const FIXED: [&str; 19] = [
+const FIXED: [&str; 20] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
+    "core.alternateRefsCommand=false",
     "core.attributesFile=/dev/null",
     "core.pager=cat",
     "core.editor=false",

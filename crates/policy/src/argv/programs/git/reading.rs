@@ -50,7 +50,7 @@ static LOG: Grammar = Grammar {
 static SHORTLOG: Grammar = Grammar {
     name: "git shortlog",
     flags: "-n --numbered -s --summary -e --email -c --committer",
-    values: &[("--group", Kind::Text)],
+    values: &[("--group", Kind::Judged(pretty))],
     optional: &[("-w", Kind::Judged(pretty))],
     also: &[&HISTORY],
     operands: Operands::Judged,
@@ -364,12 +364,6 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
         ..READS
     },
     Subcommand {
-        name: "whatchanged",
-        grammar: &LOG,
-        forced: PLAIN_DIFF,
-        ..READS
-    },
-    Subcommand {
         name: "rev-list",
         grammar: &LOG,
         ..READS
@@ -531,7 +525,12 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "format-patch",
         grammar: &FORMAT_PATCH,
-        forced: PLAIN_DIFF,
+        forced: &[
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules=dirty",
+            "--no-signature",
+        ],
         check: to_stdout,
         ..READS
     },

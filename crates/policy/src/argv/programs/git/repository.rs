@@ -154,9 +154,10 @@ impl Repository {
                     return refuse!("{} would run", name(driver).escape_debug());
                 }
                 (
-                    "core" | "mailmap" | "blame" | "diff" | "commit",
+                    "core" | "mailmap" | "blame" | "diff" | "commit" | "format" | "fsck",
                     None,
-                    "excludesfile" | "file" | "ignorerevsfile" | "orderfile" | "template",
+                    "excludesfile" | "file" | "ignorerevsfile" | "orderfile" | "template"
+                    | "signaturefile" | "skiplist",
                 ) => named_file(workspace, &self.work_tree, &variable)?,
                 _ => {}
             }
