@@ -90,6 +90,11 @@ fn judge_in(
     let tier = (subcommand.tier)(parsed);
     let repository = Repository::find(workspace)?;
     let overrides = repository.defuse(workspace, tier, subcommand)?;
+    // What compares the work tree asks each submodule's own git whether it is changed, unless it can be told not to.
+    let compares = tier == Tier::Write || parsed.has(&["--dirty", "--broken"]);
+    if compares && repository.may_have_submodules(workspace)? {
+        return refuse!("there are submodules, and what their own configuration names would run");
+    }
     (subcommand.check)(parsed, workspace)?;
 
     let mut argv = vec!["git".to_owned(), "--no-pager".to_owned()];

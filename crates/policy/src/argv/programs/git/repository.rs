@@ -11,6 +11,10 @@ use super::{
     subcommands::Subcommand,
 };
 
+/// The longest index, in bytes.
+const INDEX: usize = 64 * 1024 * 1024;
+/// The mode of a submodule's entry in an index of any version, as it stands there (octal 160000).
+const GITLINK: [u8; 4] = [0, 0, 0xe0, 0];
 /// The longest configuration file, in bytes.
 const CONFIG: usize = 1024 * 1024;
 
@@ -163,6 +167,27 @@ impl Repository {
             }
         }
         Ok(overrides)
+    }
+
+    /// Whether the index may have submodules in it. It is searched for their mode, which stands elsewhere by chance in
+    /// one of very many.
+    pub(super) fn may_have_submodules(&self, workspace: &Workspace<'_>) -> Result<bool, Refusal> {
+        let Some(names) = workspace.tree.list(&self.git_dir, 10_000) else {
+            return Ok(true);
+        };
+        let indexes = names
+            .iter()
+            .filter(|name| *name == "index" || name.starts_with("sharedindex."));
+        for name in indexes {
+            let place = workspace.follow(&format!("{}/{name}", self.git_dir))?;
+            let Some(bytes) = workspace.tree.read(&place.path, INDEX) else {
+                return Ok(true);
+            };
+            if bytes.windows(GITLINK.len()).any(|mode| mode == GITLINK) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn variables(&self, workspace: &Workspace<'_>) -> Result<Vec<Variable>, Refusal> {
