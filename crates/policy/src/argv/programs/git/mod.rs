@@ -91,7 +91,8 @@ fn judge_in(
     let repository = Repository::find(workspace)?;
     let overrides = repository.defuse(workspace, tier, subcommand)?;
     // What compares the work tree asks each submodule's own git whether it is changed, unless it can be told not to.
-    let compares = tier == Tier::Write || parsed.has(&["--dirty", "--broken"]);
+    let touches = !matches!(subcommand.name, "branch" | "tag" | "restore" | "rm" | "mv");
+    let compares = tier == Tier::Write && touches || parsed.has(&["--dirty", "--broken"]);
     if compares && repository.may_have_submodules(workspace)? {
         return refuse!("there are submodules, and what their own configuration names would run");
     }
