@@ -11,7 +11,19 @@ use crate::argv::{
 use super::settings;
 
 /// Entries looked at in search of configuration.
-const LOOKED_AT: usize = 20_000;
+const LOOKED_AT: usize = 50_000;
+/// Folders that ruff passes over by itself, and that can be very large.
+const PASSED_OVER: [&str; 9] = [
+    ".git",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    ".venv",
+    "node_modules",
+    "site-packages",
+    "venv",
+];
 
 const WRITES: &str = "writes files";
 
@@ -155,7 +167,8 @@ fn configured(target: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
     let mut open = vec![place];
     let mut left = LOOKED_AT;
     while let Some(folder) = open.pop() {
-        if folder.entry != Entry::Folder || folder.path.ends_with("/.git") {
+        let name = folder.path.rsplit('/').next().unwrap_or_default();
+        if folder.entry != Entry::Folder || PASSED_OVER.contains(&name) {
             continue;
         }
         let Some(names) = workspace.tree.list(&folder.path, left) else {
