@@ -132,11 +132,11 @@ fn tier_choice(tier: boot::Tier, folder: &Utf8Path) -> Result<broker::TierChoice
         let image = from
             .image
             .unwrap_or_else(|| broker::SANDBOX_IMAGE.to_owned());
-        let engine = |socket| broker::EngineOptions {
-            socket,
-            image: image.clone(),
-            runtime,
-            owner: owner.clone(),
+        let engine = |socket: camino::Utf8PathBuf| {
+            let mut options = broker::EngineOptions::new(socket, owner.clone());
+            options.image.clone_from(&image);
+            options.runtime = runtime;
+            options
         };
         Ok(from.sockets.into_iter().map(engine).collect())
     };

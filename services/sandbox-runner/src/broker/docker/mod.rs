@@ -46,8 +46,6 @@ use crate::jail::{Limits, container_rlimits, frame::Key};
 
 pub use settings::{EngineOptions, EngineRuntime, SANDBOX_IMAGE};
 
-/// How often strays are looked for, and whether the engine and the image are still the same.
-const REAP_PERIOD: Duration = Duration::from_secs(30);
 /// What a container may live beyond its waiting and its run.
 const SLACK: Duration = Duration::from_mins(2);
 /// gVisor's own threads and helper processes count as the container's.
@@ -235,9 +233,9 @@ impl ContainerShop {
     fn watch(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
         let (shared, stale) = (Arc::clone(&self.standing), Arc::clone(&self.stale));
         let (reaper, clock) = (self.reaper.clone(), Arc::clone(&self.clock));
-        let reference = self.settings.image.clone();
+        let (reference, period) = (self.settings.image.clone(), self.settings.look_every);
         async move {
-            let mut ticks = tokio::time::interval(REAP_PERIOD);
+            let mut ticks = tokio::time::interval(period);
             while stop.run_until_cancelled(ticks.tick()).await.is_some() {
                 let Some(Standing {
                     engine, blueprint, ..

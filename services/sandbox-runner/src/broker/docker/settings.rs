@@ -1,5 +1,7 @@
 //! What the operator decides about the `docker` tier.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 
 /// The image unless another is named. `scripts/images` makes it.
@@ -55,6 +57,8 @@ pub struct EngineOptions {
     /// Whose containers these are: brokers that share an engine have different owners, a broker that is
     /// started anew has the one it had. Letters, digits and dashes.
     pub owner: String,
+    /// How often strays are looked for, and whether the engine and the image are still the same.
+    pub look_every: Duration,
 }
 
 impl EngineOptions {
@@ -65,6 +69,7 @@ impl EngineOptions {
             image: SANDBOX_IMAGE.to_owned(),
             runtime: EngineRuntime::default(),
             owner: owner.into(),
+            look_every: Duration::from_secs(30),
         }
     }
 }

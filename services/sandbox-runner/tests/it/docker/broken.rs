@@ -119,7 +119,11 @@ async fn a_container_that_others_kill_or_remove_is_no_riddle() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_engine_is_said_and_survived() {
     let engine = Engine::alone();
-    let (house, owner) = engine.house(EngineRuntime::Runc, |_| {}).await;
+    let (house, owner) = engine
+        .house(EngineRuntime::Runc, |broker| {
+            broker.canary_retry = std::time::Duration::from_secs(1);
+        })
+        .await;
     let mut stream = house.client.run_python(spec(FOREVER)).await.unwrap();
     assert!(matches!(stream.next().await, Some(RunEvent::Chunk(_))));
     engine.kill().await;
@@ -147,6 +151,7 @@ async fn another_image_under_the_name_is_taken_up_and_pinned() {
     let mut options = engine.options(EngineRuntime::Runc);
     let name = options.owner.clone();
     options.image.clone_from(&name);
+    options.look_every = std::time::Duration::from_secs(1);
     engine.tag(SANDBOX_IMAGE, &name).await;
     let house = House::with(|broker| broker.tier = TierChoice::Docker(options)).await;
     let before = house.client.status().await.unwrap().image.unwrap();
