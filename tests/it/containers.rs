@@ -16,7 +16,7 @@ fn script(name: &str, arguments: &[&str], engine: &str) -> String {
             "PATH",
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         )
-        .env("HOME", "/root")
+        .env("HOME", std::env::var_os("HOME").unwrap_or_default())
         .env("DOCKER_HOST", format!("unix://{engine}"));
     let output = command.output().unwrap();
     assert!(
