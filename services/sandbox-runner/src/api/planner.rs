@@ -128,7 +128,7 @@ impl Planner {
         let status = self.code.status().await.map_err(|error| {
             Refused::new(
                 "runner-not-ready",
-                format!("No code can run now: {error}. Run `kazma doctor` to see why."),
+                format!("No code can run now: {error}. The status in /health/details says why."),
             )
         })?;
         if let Some(trouble) = status.trouble {
