@@ -14,7 +14,7 @@ use kazma_domain::{Clock, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client, Enrolment, Identity, JoinToken, MeshError};
 use kazma_runtime::{BoxError, Ended, Held, Lifecycle, SystemClock, SystemEntropy};
-use kazma_sandbox_runner::{api, broker, egress};
+use kazma_sandbox_runner::{api, broker, egress, executor};
 use kazma_signing::VerifyingKey;
 use listenfd::ListenFd;
 use tokio_util::sync::CancellationToken;
@@ -310,7 +310,7 @@ async fn runner_api(
     let deps = api::Deps {
         identity: identity.clone(),
         listener,
-        registry: Arc::new(api::MeshRegistry(
+        registry: Arc::new(executor::MeshRegistry(
             house.client(&identity, Service::GateRegistry)?,
         )),
         permit_key: VerifyingKey::from_base64(permit_key.trim())?,

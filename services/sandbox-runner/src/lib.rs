@@ -3,4 +3,5 @@
 pub mod api;
 pub mod broker;
 pub mod egress;
+pub mod executor;
 pub mod jail;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use kazma_domain::{Service, Tool, limits, plan::Window};
+use kazma_domain::{Service, Tool, plan::Window};
 use kazma_wire::Problem;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::executor::{Fields, wrong};
 
 /// How long code may run unless the call says so, in seconds. Source: the reference's `python_exec`.
 const TIMEOUT_SECONDS: u64 = 30;
@@ -50,16 +52,7 @@ impl Request {
                 format!("The runner has no tool {tool:?}. Name one that it has."),
             ));
         };
-        refuse_large(arguments)?;
-        let Value::Object(given) = arguments else {
-            return Err(wrong(
-                "arguments",
-                "The arguments must be a JSON object.".to_owned(),
-            ));
-        };
-        let mut fields = Fields {
-            given: given.clone(),
-        };
+        let mut fields = Fields::of(arguments)?;
         let request = match known.name {
             "python_exec" => Self::Python {
                 code: fields.text("code")?,
@@ -70,10 +63,10 @@ impl Request {
                 ),
             },
             "file_read" => {
-                fields.encoding()?;
+                encoding(&mut fields)?;
                 Self::Read {
                     path: fields.text("path")?,
-                    window: fields.window()?,
+                    window: window(&mut fields)?,
                 }
             }
             "file_list" => Self::List {
@@ -83,7 +76,7 @@ impl Request {
                 pattern: fields.optional_text("pattern")?,
             },
             "file_write" => {
-                fields.encoding()?;
+                encoding(&mut fields)?;
                 Self::Write {
                     path: fields.text("path")?,
                     content: fields.text("content")?,
@@ -96,125 +89,52 @@ impl Request {
     }
 }
 
-fn refuse_large(arguments: &Value) -> Result<(), Problem> {
-    let size = kazma_domain::canonical_json(arguments).map_or(usize::MAX, |bytes| bytes.len());
-    if size > limits::ARGUMENTS_MAX {
+fn encoding(fields: &mut Fields) -> Result<(), Problem> {
+    match fields.optional_text("encoding")?.as_deref() {
+        None | Some("utf-8") => Ok(()),
+        Some(_) => Err(wrong(
+            "arguments.encoding",
+            "encoding can only be utf-8. Leave it out.".to_owned(),
+        )),
+    }
+}
+
+fn window(fields: &mut Fields) -> Result<Option<Window>, Problem> {
+    let offset = fields.number("offset", 0, EXACT_MAX)?;
+    let limit = fields.number("limit", 1, EXACT_MAX)?;
+    let first = fields.number("start_line", 1, EXACT_MAX - LINES)?;
+    let last = fields.number("end_line", 1, EXACT_MAX)?;
+    let by_bytes = offset.is_some() || limit.is_some();
+    if first.is_none() && last.is_none() {
+        return Ok(by_bytes.then(|| Window::Bytes {
+            offset: offset.unwrap_or(0),
+            limit: limit.unwrap_or(EXACT_MAX),
+        }));
+    }
+    if by_bytes {
         return Err(wrong(
-            "arguments",
-            format!(
-                "The arguments are larger than {} bytes. Do it in several calls.",
-                limits::ARGUMENTS_MAX
-            ),
+            if offset.is_some() {
+                "arguments.offset"
+            } else {
+                "arguments.limit"
+            },
+            "Read either by offset and limit, or by start_line and end_line, not both.".to_owned(),
         ));
     }
-    Ok(())
-}
-
-fn wrong(field: &str, fix: String) -> Problem {
-    Problem::new(422, "field", "A field is wrong")
-        .detail(fix)
-        .field(field)
-}
-
-/// The arguments not yet read.
-struct Fields {
-    given: Map<String, Value>,
-}
-
-impl Fields {
-    fn text(&mut self, name: &str) -> Result<String, Problem> {
-        self.optional_text(name)?.ok_or_else(|| {
-            wrong(
-                &format!("arguments.{name}"),
-                format!("{name} is missing. Give it as text."),
-            )
-        })
+    let first = first.unwrap_or(1);
+    let last = last.unwrap_or(first + LINES - 1);
+    if last < first {
+        return Err(wrong(
+            "arguments.end_line",
+            format!("end_line must not be less than start_line ({first})."),
+        ));
     }
-
-    fn optional_text(&mut self, name: &str) -> Result<Option<String>, Problem> {
-        match self.given.remove(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(wrong(
-                &format!("arguments.{name}"),
-                format!("{name} must be text."),
-            )),
-        }
-    }
-
-    fn number(&mut self, name: &str, least: u64, most: u64) -> Result<Option<u64>, Problem> {
-        let Some(value) = self.given.remove(name) else {
-            return Ok(None);
-        };
-        value
-            .as_u64()
-            .filter(|n| (least..=most).contains(n))
-            .map(Some)
-            .ok_or_else(|| {
-                wrong(
-                    &format!("arguments.{name}"),
-                    format!("{name} must be a whole number from {least} to {most}."),
-                )
-            })
-    }
-
-    fn encoding(&mut self) -> Result<(), Problem> {
-        match self.optional_text("encoding")?.as_deref() {
-            None | Some("utf-8") => Ok(()),
-            Some(_) => Err(wrong(
-                "arguments.encoding",
-                "encoding can only be utf-8. Leave it out.".to_owned(),
-            )),
-        }
-    }
-
-    fn window(&mut self) -> Result<Option<Window>, Problem> {
-        let offset = self.number("offset", 0, EXACT_MAX)?;
-        let limit = self.number("limit", 1, EXACT_MAX)?;
-        let first = self.number("start_line", 1, EXACT_MAX - LINES)?;
-        let last = self.number("end_line", 1, EXACT_MAX)?;
-        let by_bytes = offset.is_some() || limit.is_some();
-        if first.is_none() && last.is_none() {
-            return Ok(by_bytes.then(|| Window::Bytes {
-                offset: offset.unwrap_or(0),
-                limit: limit.unwrap_or(EXACT_MAX),
-            }));
-        }
-        if by_bytes {
-            return Err(wrong(
-                if offset.is_some() {
-                    "arguments.offset"
-                } else {
-                    "arguments.limit"
-                },
-                "Read either by offset and limit, or by start_line and end_line, not both."
-                    .to_owned(),
-            ));
-        }
-        let first = first.unwrap_or(1);
-        let last = last.unwrap_or(first + LINES - 1);
-        if last < first {
-            return Err(wrong(
-                "arguments.end_line",
-                format!("end_line must not be less than start_line ({first})."),
-            ));
-        }
-        Ok(Some(Window::Lines { first, last }))
-    }
-
-    fn finish(self) -> Result<(), Problem> {
-        match self.given.keys().next() {
-            None => Ok(()),
-            Some(name) => Err(wrong(
-                &format!("arguments.{name}"),
-                format!("The tool has no argument {name:?}. Leave it out."),
-            )),
-        }
-    }
+    Ok(Some(Window::Lines { first, last }))
 }
 
 #[cfg(test)]
 mod tests {
+    use kazma_domain::limits;
     use serde_json::json;
 
     use super::*;

@@ -3,14 +3,12 @@
 use futures_util::{StreamExt as _, future::BoxFuture, stream, stream::BoxStream};
 use kazma_domain::{CallId, plan::Sandbox};
 
-use super::{
-    CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Stream, Trouble,
-    permit::Redeemed,
-};
+use super::{CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Stream, Trouble};
 use crate::broker::{
     BrokerClient, BrokerError, BrokerStatus, EnforcedBy, Finished, Limits, OUTPUT_CAP_MAX, Outcome,
     OutputStream, Readiness, RunEvent, RunSpec, StartFailure, Totals,
 };
+use crate::executor::Redeemed;
 
 const MIB: u64 = 1024 * 1024;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use kazma_domain::{CallId, plan::Sandbox};
 
-use super::permit::Redeemed;
+use crate::executor::Redeemed;
 
 /// Runs code in a sandbox.
 pub trait CodeRunner: Send + Sync + std::fmt::Debug + 'static {

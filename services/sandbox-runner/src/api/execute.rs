@@ -1,239 +1,103 @@
-//! One call from its approval to its settlement.
+//! What is done on this machine: code in sandboxes, and the files of the workspace.
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
-use kazma_domain::{
-    Action, AttemptId, Call, CallId, Clock, Digest, Entropy, Grounds, Outcome, Plan, Service,
-    limits,
-    permit::{PermitFault, SignedPermit},
+use kazma_domain::{Action, CallId, Digest, Outcome, Plan, Service};
+use kazma_wire::{
+    Problem,
+    executor::{Claim, Output, SettleRequest},
 };
-use kazma_signing::VerifyingKey;
-use kazma_wire::executor::{LoseRequest, Output, ReplanRequest, SettleRequest, WithdrawRequest};
-use tokio::{sync::Semaphore, time::Instant};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use serde_json::Value;
+use tokio::{
+    sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use super::{
     arguments::Request,
-    begun::{Begun, Working},
     code::{CodeError, CodeEvent, CodeSpec, Ended, How},
     live::Live,
     outcome::{self, Printed},
-    permit::{Checked, NotRedeemed, Redeemed},
-    planner::{self, Act, Planner, Prepared},
-    registry::{Registry, RegistryError},
-    retry::Retry,
+    planner::{self, Act, Planner},
     workspace::{Returned, WriteFailed},
 };
+use crate::executor::{Finish, Hands, Redeemed, Refused, Registry, failed};
 
-/// A permit may be found too old this often, and is collected anew.
-const PERMITS: usize = 3;
 /// How much longer than its own limit a run may take, its wait for a sandbox included, before the
 /// broker is taken for gone.
 const BROKER_GRACE: Duration = Duration::from_mins(3);
 
-/// Carries out calls. Cheap to clone.
+/// The hands of the api process. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Executor {
+pub(crate) struct Workbench {
+    /// Where live output goes.
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) planner: Planner,
-    pub(crate) key: VerifyingKey,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) entropy: Arc<dyn Entropy>,
     /// Bytes of each stream that a result may hold.
     pub(crate) output_cap: usize,
     /// Runs of code at the same time.
     pub(crate) code_slots: Arc<Semaphore>,
     /// Calls of file tools at the same time.
     pub(crate) file_slots: Arc<Semaphore>,
-    pub(crate) begun: Begun,
-    pub(crate) tasks: TaskTracker,
-    /// Cancelled when what still runs shall stop at once.
-    pub(crate) hard: CancellationToken,
 }
 
-/// How a call ended, as far as is known.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Finish {
-    /// It is known.
-    Settled(SettleRequest),
-    /// It is not: what is known, in words.
-    Lost(String),
+/// What a call holds while it is carried out.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _slot: OwnedSemaphorePermit,
+    /// That nothing else writes to the workspace meanwhile.
+    writer: Option<OwnedMutexGuard<()>>,
 }
 
-impl Executor {
-    /// Who this is to the registry.
-    pub(crate) const ME: Service = Service::RunnerApi;
+impl Hands for Workbench {
+    const ME: Service = Service::RunnerApi;
+    type Request = Request;
+    type Act = Act;
+    type Place = Place;
 
-    /// Begins to carry out a call in a task of its own, unless this process already has.
-    pub(crate) fn start(&self, call: Call, filed: Plan, permit: Option<SignedPermit>) {
-        let Some(working) = self.begun.begin(call.id) else {
-            return;
-        };
-        let executor = self.clone();
-        self.tasks.spawn(async move {
-            let id = call.id;
-            tokio::select! {
-                () = executor.carry_out(&working, &call, &filed, permit) => {}
-                () = executor.hard.cancelled() => {
-                    tracing::warn!(call = %id, "stopped before the call was settled");
-                }
-            }
-        });
+    fn parse(tool: &str, arguments: &Value) -> Result<Request, Problem> {
+        Request::parse(tool, arguments)
     }
 
-    async fn carry_out(
-        &self,
-        working: &Working,
-        call: &Call,
-        filed: &Plan,
-        permit: Option<SignedPermit>,
-    ) {
+    async fn plan(&self, request: Request) -> Result<(Action, Act), Refused> {
+        self.planner.plan(request).await
+    }
+
+    async fn place(&self, filed: &Plan) -> Option<Place> {
         let slots = if filed.sandbox().is_some() {
             &self.code_slots
         } else {
             &self.file_slots
         };
-        let Ok(_slot) = slots.acquire().await else {
-            return;
-        };
+        let slot = Arc::clone(slots).acquire_owned().await.ok()?;
         let writer = match &filed.action {
             Action::WriteFile { .. } => Some(self.planner.workspace.writer().await),
             _ => None,
         };
-        let Some((redeemed, act)) = self.obtain(working, call, filed, permit).await else {
-            return;
-        };
-        let finish = self.act(redeemed, act).await;
-        drop(writer);
-        self.conclude(call.id, finish).await;
+        Some(Place {
+            _slot: slot,
+            writer,
+        })
     }
 
-    /// Collects a permit, makes the plan again, and spends the permit for it. None when it must not run.
-    async fn obtain(
-        &self,
-        working: &Working,
-        call: &Call,
-        filed: &Plan,
-        mut permit: Option<SignedPermit>,
-    ) -> Option<(Redeemed, Act)> {
-        let mut call = call.clone();
-        for _ in 0..PERMITS {
-            let permit = match permit.take() {
-                Some(permit) => permit,
-                None => self.collect(call.id).await?,
-            };
-            let (permit, prepared) = match self.plan_again(&mut call, filed, permit).await {
-                Ok(ready) => ready,
-                Err(reason) => {
-                    self.withdraw(call.id, &reason).await;
-                    return None;
-                }
-            };
-            let now = self.clock.now();
-            let checked = match Checked::check(
-                permit,
-                &self.key,
-                Self::ME,
-                &call,
-                prepared.digest,
-                now,
-            ) {
-                Ok(checked) => checked,
-                Err(PermitFault::Expired) => continue,
-                Err(fault) => {
-                    tracing::error!(call = %call.id, %fault, "a permit does not fit; nothing runs");
-                    self.withdraw(call.id, &format!("The permit does not fit: {fault}."))
-                        .await;
-                    return None;
-                }
-            };
-            working.hold();
-            let attempt = AttemptId::new(self.clock.now(), self.entropy.as_ref());
-            match checked
-                .redeem(self.registry.as_ref(), attempt, &self.retry())
-                .await
-            {
-                Ok(redeemed) => return Some((redeemed, prepared.act)),
-                Err(NotRedeemed::Refused(problem)) => {
-                    working.release();
-                    tracing::warn!(call = %call.id, kind = problem.kind, "the permit was not redeemed; nothing runs");
-                    if !problem.is("permit-expired") {
-                        return None;
-                    }
-                }
-                Err(NotRedeemed::OtherAnswer) => {
-                    tracing::error!(call = %call.id, "the registry answered for something else; nothing runs");
-                    return None;
-                }
-                Err(NotRedeemed::Ending) => return None,
-            }
-        }
-        self.withdraw(
-            call.id,
-            "Its permits were too old each time; compare the clocks of this machine.",
-        )
-        .await;
-        None
+    async fn act(&self, redeemed: Redeemed, act: Act, place: &mut Place) -> Finish {
+        let finish = self.carry_out(redeemed, act).await;
+        place.writer = None;
+        finish
     }
 
-    async fn collect(&self, call: CallId) -> Option<SignedPermit> {
-        match self
-            .retry()
-            .until_answered("collect", || self.registry.collect(call))
-            .await?
-        {
-            Ok(permit) => Some(permit),
-            Err(error) => {
-                tracing::info!(%call, error = error.to_string(), "no permit; nothing runs");
-                None
-            }
-        }
+    fn what_changed(filed: &Plan, now: &Plan) -> String {
+        planner::what_changed(filed, now)
     }
 
-    /// The plan of what would run now, with the permit for it. Another plan than the one that was filed
-    /// is filed in its place where a rule allowed the call. Otherwise what changed, in words.
-    async fn plan_again(
-        &self,
-        call: &mut Call,
-        filed: &Plan,
-        permit: SignedPermit,
-    ) -> Result<(SignedPermit, Prepared), String> {
-        let request = Request::parse(&filed.tool, &filed.arguments)
-            .map_err(|problem| problem.detail.unwrap_or(problem.title))?;
-        let prepared = self
-            .planner
-            .prepare(&filed.tool, &filed.arguments, request)
-            .await
-            .map_err(|refused| refused.reason)?;
-        if prepared.digest == call.plan {
-            return Ok((permit, prepared));
-        }
-        let changed = planner::what_changed(filed, &prepared.plan);
-        if !matches!(permit.claims.grounds, Grounds::Rule { .. }) {
-            return Err(changed);
-        }
-        let request = ReplanRequest {
-            plan: Box::new(prepared.plan.clone()),
-        };
-        let answer = self
-            .retry()
-            .until_answered("replan", || self.registry.replan(call.id, &request))
-            .await;
-        match answer {
-            Some(Ok(permit)) => {
-                call.plan = prepared.digest;
-                Ok((permit, prepared))
-            }
-            Some(Err(error)) => {
-                tracing::info!(call = %call.id, error = error.to_string(), "not planned again");
-                Err(changed)
-            }
-            None => Err(changed),
-        }
+    async fn what_became_of(&self, claim: &Claim) -> Finish {
+        self.look_back(claim).await
     }
+}
 
-    async fn act(&self, redeemed: Redeemed, act: Act) -> Finish {
+impl Workbench {
+    async fn carry_out(&self, redeemed: Redeemed, act: Act) -> Finish {
         match act {
             Act::Python {
                 code,
@@ -328,55 +192,6 @@ impl Executor {
         }
         Finish::Lost(what)
     }
-
-    /// Tells the registry how a call ended, until it answers.
-    pub(crate) async fn conclude(&self, call: CallId, finish: Finish) {
-        let answer = match finish {
-            Finish::Settled(request) => {
-                self.retry()
-                    .until_answered("settle", || self.registry.settle(call, &request))
-                    .await
-            }
-            Finish::Lost(what) => {
-                let request = LoseRequest {
-                    what: clipped(&what),
-                };
-                self.retry()
-                    .until_answered("lose", || self.registry.lose(call, &request))
-                    .await
-            }
-        };
-        if let Some(Err(error)) = answer {
-            log_refusal(call, &error);
-        }
-    }
-
-    async fn withdraw(&self, call: CallId, reason: &str) {
-        let request = WithdrawRequest {
-            reason: clipped(reason),
-        };
-        let answer = self
-            .retry()
-            .until_answered("withdraw", || self.registry.withdraw(call, &request))
-            .await;
-        if let Some(Err(error)) = answer {
-            log_refusal(call, &error);
-        }
-    }
-
-    pub(crate) fn retry(&self) -> Retry {
-        Retry::until(self.hard.clone())
-    }
-}
-
-fn log_refusal(call: CallId, error: &RegistryError) {
-    tracing::error!(%call, error = error.to_string(), "the registry does not take the end of a call");
-}
-
-/// At most as long as the registry takes a reason.
-pub(crate) fn clipped(reason: &str) -> String {
-    let end = reason.floor_char_boundary(limits::REASON_MAX);
-    reason.get(..end).unwrap_or_default().to_owned()
 }
 
 fn text(result: Result<Returned, String>) -> Finish {
@@ -415,17 +230,5 @@ pub(crate) fn settled_write(how: &str, after: &Digest) -> Finish {
             text: format!("The file was {how}; its content is {after}.\n"),
             ..Output::default()
         },
-    })
-}
-
-/// An end that is known and not well.
-pub(crate) fn failed(summary: impl Into<String>) -> Finish {
-    let summary = clipped(&summary.into());
-    Finish::Settled(SettleRequest {
-        output: Output {
-            text: format!("{summary}\n"),
-            ..Output::default()
-        },
-        outcome: Outcome { ok: false, summary },
     })
 }

@@ -8,7 +8,8 @@ use kazma_domain::CallId;
 use kazma_wire::executor::{Chunk, OutputRequest};
 use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 
-use super::{code::Stream, registry::Registry};
+use super::code::Stream;
+use crate::executor::Registry;
 
 /// Output is gathered this long, so that many small writes make one request.
 const GATHER: Duration = Duration::from_millis(50);

@@ -1,30 +1,18 @@
-//! The runner's api process: it plans calls, and runs the ones that were permitted.
+//! The runner's api process: it plans calls on this machine, and runs the ones that were permitted.
 //!
-//! ```text
-//! agent ── POST /v1/plans ──▶ plan ── POST /v1/calls ──▶ registry
-//! registry ◀── GET /v1/work ── executor: permit, check, plan again, redeem, act, settle
-//! ```
-//!
-//! **Invariants:** nothing acts without a [`permit::Redeemed`], which only a redeemed permit becomes; what
-//! acts is what was planned again just before, on descriptors that stay open; a call runs at most once.
+//! **Invariant:** what acts is what was planned again just before, on descriptors that stay open.
 
 mod arguments;
-mod begun;
 mod broker_code;
 mod code;
 mod execute;
 mod live;
-mod mesh_registry;
 mod outcome;
-pub mod permit;
 mod planner;
 mod recovery;
-mod registry;
-mod retry;
 mod routes;
 #[cfg(test)]
 mod tests;
-mod work;
 mod workspace;
 
 use std::{net::TcpListener, sync::Arc};
@@ -36,19 +24,16 @@ use kazma_mesh::{Identity, MeshError};
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
 use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
+
+use crate::executor::{Executor, Grounding, Registry};
 
 pub use code::{
     CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Stream, Trouble,
 };
-pub use mesh_registry::MeshRegistry;
-pub use registry::{Asked, Registry, RegistryError};
-pub use workspace::{Bounds, OpenError, Pattern, Refused, RelPath, Workspace};
+pub use workspace::{Bounds, OpenError, Pattern, RelPath, Workspace};
 
-pub(crate) use routes::health;
-
-use begun::Begun;
-use execute::Executor;
+use execute::Workbench;
 use planner::Planner;
 
 /// Settings of the api process.
@@ -135,36 +120,8 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         entropy,
     };
     let executor = executor(&options, seams, lifecycle.hard())?;
-    let stop = lifecycle.soft().child_token();
-    let http = async {
-        let app = routes::routes(executor.clone());
-        let served = kazma_mesh::serve(listener, identity, app, stop.clone()).await;
-        stop.cancel();
-        served
-    };
-    let (served, ()) = tokio::join!(http, run(&executor, &stop));
-    executor.tasks.close();
-    let hard = lifecycle.hard();
-    tokio::select! {
-        () = executor.tasks.wait() => {}
-        () = hard.cancelled() => {}
-    }
-    Ok(served?)
-}
-
-/// What the executor does beside answering: the past first, then work, and reports throughout.
-async fn run(executor: &Executor, stop: &CancellationToken) {
-    let work = async {
-        // Asked for before any new work is taken, so that nothing of this process is among them.
-        if let Some(claims) = executor.old_claims(stop.clone()).await {
-            let past = executor.clone();
-            executor
-                .tasks
-                .spawn(async move { past.recover(claims).await });
-            executor.fetch_work(stop.clone()).await;
-        }
-    };
-    tokio::join!(work, executor.report_claims(stop.clone()));
+    let app = routes::routes(executor.clone());
+    Ok(executor.serve(app, identity, listener, &lifecycle).await?)
 }
 
 /// What the executor asks and stands on, without the mesh.
@@ -192,23 +149,27 @@ pub fn router(options: &Options, seams: Seams, hard: CancellationToken) -> Resul
     Ok(routes::routes(executor(options, seams, hard)?))
 }
 
-fn executor(options: &Options, seams: Seams, hard: CancellationToken) -> Result<Executor, Error> {
-    let workspace = Workspace::open(&options.workspace, options.bounds)?;
-    Ok(Executor {
-        registry: seams.registry,
+fn executor(
+    options: &Options,
+    seams: Seams,
+    hard: CancellationToken,
+) -> Result<Executor<Workbench>, Error> {
+    let hands = Workbench {
+        registry: Arc::clone(&seams.registry),
         planner: Planner {
-            workspace,
+            workspace: Workspace::open(&options.workspace, options.bounds)?,
             code: seams.code,
             code_bytes: options.code_bytes,
         },
-        key: seams.permit_key,
-        clock: seams.clock,
-        entropy: seams.entropy,
         output_cap: options.output_cap,
         code_slots: Arc::new(Semaphore::new(options.code_slots)),
         file_slots: Arc::new(Semaphore::new(options.file_slots)),
-        begun: Begun::default(),
-        tasks: TaskTracker::new(),
-        hard,
-    })
+    };
+    let on = Grounding {
+        registry: seams.registry,
+        key: seams.permit_key,
+        clock: seams.clock,
+        entropy: seams.entropy,
+    };
+    Ok(Executor::new(on, hands, hard))
 }

@@ -4,24 +4,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kazma_domain::{Action, Digest, Plan, canonical_json, plan::Window};
-use serde_json::Value;
+use kazma_domain::{Action, Plan, plan::Window};
 
 use super::{
     arguments::Request,
     code::CodeRunner,
-    workspace::{Pattern, PlannedList, PlannedRead, PlannedWrite, Refused, RelPath, Workspace},
+    workspace::{Pattern, PlannedList, PlannedRead, PlannedWrite, RelPath, Workspace},
 };
+use crate::executor::Refused;
 
 /// A whole file is read as this window: far behind the cap on what one read returns.
 const WHOLE: Window = Window::Bytes {
     offset: 0,
     limit: (1 << 53) - 1,
 };
-
-/// Bytes of one plan in canonical form. With the call's arguments beside it, it fits what the registry
-/// takes as one filing.
-const PLAN_BYTES: usize = 3 * 1024 * 1024;
 
 /// Makes plans. Changes nothing.
 #[derive(Debug, Clone)]
@@ -30,14 +26,6 @@ pub(crate) struct Planner {
     pub(crate) code: Arc<dyn CodeRunner>,
     /// The longest program, in bytes.
     pub(crate) code_bytes: usize,
-}
-
-/// A plan, and what carries it out.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) plan: Plan,
-    pub(crate) digest: Digest,
-    pub(crate) act: Act,
 }
 
 /// What carries a plan out: open descriptors, not names.
@@ -54,43 +42,17 @@ pub(crate) enum Act {
 }
 
 impl Planner {
-    /// Plans a call, or says why it will not be done.
-    pub(crate) async fn prepare(
-        &self,
-        tool: &str,
-        arguments: &Value,
-        request: Request,
-    ) -> Result<Prepared, Refused> {
-        let (action, act) = match request {
-            Request::Python { code, timeout } => self.python(code, timeout).await?,
+    /// What exactly a call would do, or why it will not be done.
+    pub(crate) async fn plan(&self, request: Request) -> Result<(Action, Act), Refused> {
+        match request {
+            Request::Python { code, timeout } => self.python(code, timeout).await,
             request => {
                 let workspace = self.workspace.clone();
                 tokio::task::spawn_blocking(move || on_files(&workspace, request))
                     .await
-                    .map_err(|_| {
-                        Refused::new("internal", "Planning failed. The log says more.")
-                    })??
+                    .map_err(|_| Refused::new("internal", "Planning failed. The log says more."))?
             }
-        };
-        let plan = Plan {
-            tool: tool.to_owned(),
-            arguments: arguments.clone(),
-            action,
-        };
-        let bytes = canonical_json(&plan).map_err(|_| {
-            Refused::new(
-                "plan-form",
-                "The plan has no exact form. Write plain numbers.",
-            )
-        })?;
-        if bytes.len() > PLAN_BYTES {
-            return Err(Refused::new(
-                "plan-too-big",
-                "The change is too large to be shown whole on a card. Write to a new file instead.",
-            ));
         }
-        let digest = Digest::of_bytes(&bytes);
-        Ok(Prepared { plan, digest, act })
     }
 
     async fn python(&self, code: String, timeout: Duration) -> Result<(Action, Act), Refused> {

@@ -1,48 +1,17 @@
-//! After a start: what becomes of the calls that an earlier process had begun. Nothing is run again.
+//! After a start: how a call ended that an earlier process had begun. Nothing is run again.
 
 use kazma_domain::{Action, Digest};
 use kazma_wire::executor::Claim;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    execute::{Executor, Finish, failed, settled_write},
-    retry::Retry,
+    execute::{Workbench, settled_write},
     workspace::RelPath,
 };
+use crate::executor::{Finish, failed};
 
-impl Executor {
-    /// Asks for the claims of an earlier process. None when the process stops first.
-    pub(crate) async fn old_claims(&self, stop: CancellationToken) -> Option<Vec<Claim>> {
-        match Retry::until(stop)
-            .until_answered("claims", || self.registry.claims())
-            .await?
-        {
-            Ok(claims) => Some(claims),
-            Err(error) => {
-                tracing::error!(
-                    error = error.to_string(),
-                    "the registry does not tell what was begun"
-                );
-                Some(Vec::new())
-            }
-        }
-    }
-
-    /// Settles what can be told, and says of the rest that it is lost.
-    pub(crate) async fn recover(&self, claims: Vec<Claim>) {
-        for claim in claims {
-            // One that this very process holds is none of an earlier one.
-            let Some(working) = self.begun.begin(claim.call.id) else {
-                continue;
-            };
-            working.hold();
-            let finish = self.what_became_of(&claim).await;
-            tracing::warn!(call = %claim.call.id, ?finish, "found begun by an earlier process");
-            self.conclude(claim.call.id, finish).await;
-        }
-    }
-
-    async fn what_became_of(&self, claim: &Claim) -> Finish {
+impl Workbench {
+    /// How a call ended, as far as can be told now.
+    pub(super) async fn look_back(&self, claim: &Claim) -> Finish {
         match &claim.plan.action {
             Action::RunPython { .. } => {
                 // The jail died with its parent; this makes sure of it before it is said.

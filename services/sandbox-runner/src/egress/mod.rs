@@ -9,7 +9,7 @@ use axum::{Router, routing::get};
 use kazma_mesh::{Identity, MeshError};
 use kazma_runtime::Lifecycle;
 
-use crate::api::health;
+use crate::executor::health;
 
 /// Settings of the egress process: none yet.
 #[derive(Debug, Clone, Copy, Default)]

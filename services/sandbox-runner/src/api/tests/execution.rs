@@ -4,11 +4,11 @@ use kazma_domain::Action;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{
-    doubles::{Fault, Python},
-    *,
+use super::{doubles::Python, *};
+use crate::{
+    api::code::{How, Stream},
+    executor::doubles::Fault,
 };
-use crate::api::code::{How, Stream};
 
 #[tokio::test(start_paused = true)]
 async fn an_approved_call_runs_once_and_is_settled() {

@@ -13,16 +13,20 @@ use kazma_wire::executor::SettleRequest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use doubles::{Counting, Python, Scripted, Still, noon};
+use doubles::Python;
 
-use super::{Options, Seams, arguments::Request, execute::Executor, executor};
+use super::{Options, Seams, arguments::Request, execute::Workbench, executor};
+use crate::executor::{
+    Executor, Hands as _,
+    doubles::{Counting, Scripted, Still, noon},
+};
 
 /// An executor with its scripted surroundings and a workspace of its own.
 struct House {
     dir: tempfile::TempDir,
     registry: Arc<Scripted>,
     python: Arc<Python>,
-    executor: Executor,
+    executor: Executor<Workbench>,
     stop: CancellationToken,
 }
 
@@ -47,7 +51,7 @@ impl House {
     async fn plan(&self, tool: &str, arguments: Value) -> Plan {
         let request = Request::parse(tool, &arguments).unwrap();
         self.executor
-            .planner
+            .hands
             .prepare(tool, &arguments, request)
             .await
             .unwrap()

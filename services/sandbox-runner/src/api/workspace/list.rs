@@ -8,7 +8,7 @@ use rustix::{
 };
 
 use super::{Pattern, Refused, RelPath, Returned, Workspace, open_folder, refused};
-use crate::api::permit::Redeemed;
+use crate::executor::Redeemed;
 
 /// A folder, open, and which of its names would be listed.
 #[derive(Debug)]

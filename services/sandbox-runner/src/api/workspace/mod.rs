@@ -4,14 +4,13 @@
 //! no link of any kind and never leaves the folder. A kernel without `openat2` gets no weaker check: the
 //! workspace does not open.
 //!
-//! **Invariant:** nothing here changes a file without a [`crate::api::permit::Redeemed`].
+//! **Invariant:** nothing here changes a file without a [`crate::executor::Redeemed`].
 
 mod diff;
 mod list;
 mod path;
 mod pattern;
 mod read;
-mod refusal;
 mod write;
 
 use std::{fs::File, os::fd::OwnedFd, sync::Arc};
@@ -27,8 +26,9 @@ pub(crate) use list::PlannedList;
 pub use path::RelPath;
 pub use pattern::Pattern;
 pub(crate) use read::{PlannedRead, Returned};
-pub use refusal::Refused;
 pub(crate) use write::{PlannedWrite, WriteFailed};
+
+use crate::executor::Refused;
 
 /// How large things of the workspace may be.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 
 use camino::Utf8Path;
 
-use super::refusal::Refused;
+use crate::executor::Refused;
 
 /// The longest name of one file or folder, in bytes. Source: `NAME_MAX` of Linux.
 pub(crate) const NAME_MAX: usize = 255;

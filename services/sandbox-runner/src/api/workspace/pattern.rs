@@ -1,6 +1,6 @@
 //! A glob over one name: `*`, `?` and `[...]`. It runs in at most pattern times name steps.
 
-use super::refusal::Refused;
+use crate::executor::Refused;
 
 /// The longest pattern, in characters.
 pub(crate) const PATTERN_MAX: usize = 255;

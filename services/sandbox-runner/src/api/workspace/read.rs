@@ -9,7 +9,7 @@ use std::{
 use kazma_domain::plan::Window;
 
 use super::{Refused, RelPath, Workspace, regular};
-use crate::api::permit::Redeemed;
+use crate::executor::Redeemed;
 
 /// A file of more bytes than this is not searched for lines; its bytes can still be read.
 const LINE_SEARCH_BYTES: u64 = 64 * 1024 * 1024;

@@ -6,7 +6,7 @@ use std::{
 use kazma_domain::{Entropy, plan::Window};
 
 use super::*;
-use crate::api::permit::Redeemed;
+use crate::executor::Redeemed;
 
 /// A workspace in a folder of its own, with a neighbour that nothing may touch.
 struct Ground {

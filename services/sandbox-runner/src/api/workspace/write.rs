@@ -11,7 +11,7 @@ use rustix::{
 use super::{
     NOT_FOUND, Refused, RelPath, Workspace, beneath, diff, open_folder, refused, regular, same,
 };
-use crate::api::permit::Redeemed;
+use crate::executor::Redeemed;
 
 /// The mode of a file that was not there before.
 const NEW_FILE: u32 = 0o640;

@@ -9,7 +9,7 @@ use kazma_wire::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{execute::Executor, retry::Retry};
+use super::{Executor, Hands, retry::Retry};
 
 /// The wait after a poll that was refused.
 const REFUSED_WAIT: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const REPORT_MAX: usize = 1_024;
 /// Calls that wait here for a slot; more are left with the registry meanwhile.
 const WAITING: usize = 1_024;
 
-impl Executor {
+impl<H: Hands> Executor<H> {
     /// Fetches approved calls and starts each, until `stop`.
     pub(crate) async fn fetch_work(&self, stop: CancellationToken) {
         let retry = Retry::until(stop.clone());
@@ -32,13 +32,13 @@ impl Executor {
                 continue;
             }
             match retry
-                .until_answered("work", || self.registry.work(poll))
+                .until_answered("work", || self.on.registry.work(poll))
                 .await
             {
                 None => return,
                 Some(Ok(polled)) => {
                     for work in polled.items {
-                        if work.call.executor == Self::ME {
+                        if work.call.executor == H::ME {
                             self.start(work.call, work.plan, None);
                         }
                     }
@@ -63,7 +63,7 @@ impl Executor {
                     calls: calls.to_vec(),
                 };
                 // One lost report is made good by the next: the registry waits for many.
-                if let Err(error) = self.registry.report(&request).await {
+                if let Err(error) = self.on.registry.report(&request).await {
                     tracing::warn!(
                         error = error.to_string(),
                         "the held claims were not reported"
