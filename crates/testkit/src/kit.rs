@@ -13,7 +13,7 @@ use kazma_domain::{Clock, Digest, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client, Identity, JoinToken};
 use kazma_runtime::{Lifecycle, SystemClock, SystemEntropy};
-use kazma_sandbox_runner::{api, broker, egress};
+use kazma_sandbox_runner::{api, broker, egress, executor};
 use kazma_signing::VerifyingKey;
 use tokio::task::JoinHandle;
 
@@ -279,7 +279,7 @@ impl Kit {
         let deps = api::Deps {
             identity: enrolment.identity,
             listener: self.socket(Service::RunnerApi)?,
-            registry: Arc::new(api::MeshRegistry(registry)),
+            registry: Arc::new(executor::MeshRegistry(registry)),
             permit_key: VerifyingKey::from_base64(enrolment.permit_key.trim())?,
             code: Arc::new(broker::BrokerClient::new(self.root()?.join("broker.sock"))),
             clock: self.clock.clone(),
