@@ -8,7 +8,7 @@
 FROM debian:bookworm-slim AS sandbox-root
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      coreutils dash findutils git grep gzip hostname jq procps python3 tar unzip zip
+      coreutils dash findutils git grep gzip hostname jq mypy procps python3 python3-pytest tar unzip zip
 # A snippet needs no package manager, no accounts and nothing that runs as somebody else. What is left out
 # is removed by name, so that the list of what is left can be read.
 RUN dpkg --purge --force-all \
@@ -24,6 +24,7 @@ RUN dpkg --purge --force-all \
 
 FROM scratch AS sandbox
 COPY --from=sandbox-root / /
+COPY bin/ /usr/bin/
 COPY sandbox-init /usr/lib/kazma/sandbox-init
 ENV PATH=/usr/bin:/bin HOME=/tmp TMPDIR=/tmp LANG=C.UTF-8
 USER 65534:65534

@@ -28,7 +28,7 @@ fn script(name: &str, arguments: &[&str], engine: &str) -> String {
 }
 
 /// The engine that the tests of the runner use too, and the image's id.
-fn engine() -> (String, String) {
+pub(crate) fn engine() -> (String, String) {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder: PathBuf = tmp.parent().unwrap().join("engine");
     let socket = script("engine", &["start", folder.to_str().unwrap()], "");

@@ -37,16 +37,20 @@ const REST: Duration = Duration::from_secs(90);
     clippy::disallowed_methods,
     reason = "the caller says by the environment how long to go on and which run to repeat"
 )]
-fn set(name: &str) -> Option<String> {
+pub(crate) fn set(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Small numbers in an order that a seed repeats.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// One of `0..sides` (xorshift64*).
-    fn roll(&mut self, sides: u32) -> u32 {
+    pub(crate) fn roll(&mut self, sides: u32) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -171,7 +175,7 @@ impl Ground {
 }
 
 /// Whether the last turn of a thread has ended.
-fn ended(view: &Value) -> bool {
+pub(crate) fn ended(view: &Value) -> bool {
     let turns = view["turns"].as_array().map_or(&[][..], Vec::as_slice);
     turns
         .last()

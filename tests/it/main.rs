@@ -10,3 +10,4 @@ mod reach;
 mod separation;
 mod stack;
 mod story;
+mod strays;

@@ -20,6 +20,25 @@ def run(path):
     os.waitpid(os.posix_spawn(path, [path], {}), 0)
 
 
+def unescaped(text):
+    return text.encode().decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+
+
+def writable_places():
+    with open("/proc/self/mountinfo") as lines:
+        mounts = sorted({unescaped(line.split(" ")[4]) for line in lines})
+    found = []
+    for place in mounts + ["/var/tmp", "/run/lock"]:
+        if place == "/tmp" or place.startswith("/proc") or not os.path.isdir(place):
+            continue
+        try:
+            write(os.path.join(place, ".kazma-canary-" + str(os.getpid())))
+        except OSError:
+            continue
+        found.append(place)
+    return found
+
+
 def status():
     with open("/proc/self/status") as lines:
         return dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
@@ -46,6 +65,7 @@ print(json.dumps({
     "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],
     "network": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()),
     "workspace_write": attempt(lambda: write(NONCE_PATH + ".inside")),
+    "writable_places": writable_places(),
     "tmp_write": attempt(lambda: write("/tmp/canary", 0o755)),
     "tmp_exec": attempt(lambda: run("/tmp/canary")),
     "init_memory": attempt(lambda: open("/proc/1/mem", "rb").close()),

@@ -53,6 +53,8 @@ pub(super) struct Sight {
     descriptors: Vec<u32>,
     network: String,
     workspace_write: String,
+    /// Mounts beyond `/tmp` where a file could be made.
+    writable_places: Vec<String>,
     tmp_write: String,
     tmp_exec: String,
     init_memory: String,
@@ -145,8 +147,12 @@ impl Sight {
             ),
         ];
         match checks.into_iter().find(|(holds, _)| !holds) {
-            None => Ok(()),
             Some((_, broken)) => Err(broken_promise(broken)),
+            None if self.writable_places.is_empty() => Ok(()),
+            None => Err(broken_promise(&format!(
+                "more than /tmp can be written to: {}",
+                self.writable_places.join(", ")
+            ))),
         }
     }
 }

@@ -82,6 +82,26 @@ impl Engine {
         }
     }
 
+    /// A Podman with the same image, beside the shared engine.
+    pub(crate) fn podman() -> Self {
+        let beside = Self::shared();
+        let socket = script("engine", &["podman", folder().to_str().unwrap()], None);
+        Self {
+            socket: socket.trim().into(),
+            ..beside
+        }
+    }
+
+    /// An engine that an ordinary user runs. It has no image.
+    pub(crate) fn rootless() -> Self {
+        let beside = Self::shared();
+        let socket = script("engine", &["rootless", folder().to_str().unwrap()], None);
+        Self {
+            socket: socket.trim().into(),
+            ..beside
+        }
+    }
+
     /// Starts it, if it does not run.
     pub(crate) fn start() -> String {
         script("engine", &["start", folder().to_str().unwrap()], None)
@@ -131,7 +151,18 @@ impl Engine {
             .all(true)
             .filters(&filters)
             .build();
-        self.api().list_containers(Some(options)).await.unwrap()
+        loop {
+            match self.api().list_containers(Some(options.clone())).await {
+                Ok(listed) => return listed,
+                // Podman's word for a moment of a container's end, which bollard does not know.
+                Err(bollard::errors::Error::JsonDataError { message, .. })
+                    if message.contains("`stopped`") =>
+                {
+                    crate::house::moment().await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     /// Waits until an owner has `count` containers.

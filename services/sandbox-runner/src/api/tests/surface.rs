@@ -20,7 +20,7 @@ impl House {
         path: &str,
         body: Value,
     ) -> (u16, Value) {
-        let mut request = axum::http::Request::builder()
+        let mut request = http::Request::builder()
             .method(method)
             .uri(path)
             .header("content-type", "application/json")

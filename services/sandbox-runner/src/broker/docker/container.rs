@@ -258,6 +258,7 @@ fn policy(blueprint: &Blueprint) -> guard::Policy<'_> {
         workspace: &blueprint.workspace,
         runtime: &blueprint.runtime,
         owner: &blueprint.owner,
+        kind: blueprint.kind,
         most: &blueprint.limits,
     }
 }
@@ -438,14 +439,14 @@ impl Container {
 async fn ask(engine: &Engine, name: &Name, limits: &Limits, hint: &str) -> Outcome {
     let lost = |reason: String| Outcome::Lost { reason };
     match engine.state(name).await {
-        Ok(state) if state.running == Some(true) => {
+        Ok(state) if state.running => {
             lost("the engine dropped the connection to its container".to_owned())
         }
-        Ok(state) if state.oom_killed == Some(true) => Outcome::OutOfMemory {
+        Ok(state) if state.oom_killed => Outcome::OutOfMemory {
             limit_bytes: limits.memory_bytes,
         },
         Ok(state) => Outcome::Broken {
-            reason: match state.exit_code.unwrap_or_default() {
+            reason: match state.exit_code {
                 137 => "its container was killed".to_owned(),
                 code => format!(
                     "its container ended with code {code} before the end was reported{hint}"

@@ -1,31 +1,40 @@
 //! All that is ever asked of an engine. Every call has its own time limit, creates go through the guard,
 //! and nothing here can run a command, build, fetch or change anything but our own containers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
 use bollard::{
     API_DEFAULT_VERSION, BollardRequest, Docker,
     container::AttachContainerResults,
     errors::Error as ApiError,
-    models::{ContainerCreateBody, ContainerState, SystemInfo, SystemVersion},
+    models::{ContainerCreateBody, SystemInfo, SystemVersion},
     query_parameters::{
-        AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
-        KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-        StartContainerOptions, WaitContainerOptions,
+        AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
+        RemoveContainerOptionsBuilder, StartContainerOptions, WaitContainerOptions,
     },
 };
 use camino::Utf8Path;
-use futures_util::{StreamExt, TryFutureExt};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{
     error::{EngineError, Step},
     guard,
+    look::{self, Inspected, Listed, State},
     template::LABEL_MANAGED,
 };
 
 /// Longer than any [`Step::limit`], which are what counts.
 const CLIENT_TIMEOUT_SECONDS: u64 = 120;
+
+/// A removal that is refused is tried again after this, then after twice as long and so on.
+const REMOVE_AGAIN: Duration = Duration::from_millis(50);
+const REMOVE_AGAIN_MOST: Duration = Duration::from_secs(2);
+
+/// Containers in any state with the label [`LABEL_MANAGED`]: `{"label":["kazma.sandbox=1"]}`.
+const EVERY_ONE_OF_OURS: &str =
+    "/containers/json?all=true&filters=%7B%22label%22%3A%5B%22kazma.sandbox%3D1%22%5D%7D";
 
 /// A name that [`super`] has given a container. Only such names reach the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,34 +59,30 @@ pub(super) struct Image {
     pub(super) volumes: Vec<String>,
 }
 
-/// A container of ours or of another broker, as the engine lists it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) id: String,
-    pub(super) names: Vec<String>,
-    pub(super) labels: HashMap<String, String>,
-}
-
 /// A connection to an engine. Cheap to clone; it opens a socket for each question.
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
     docker: Docker,
-    socket: Arc<str>,
+    socket: Arc<Utf8Path>,
+    /// What comes before a path, such as `/v1.41`.
+    version: String,
 }
 
 impl Engine {
     pub(super) fn connect(socket: &Utf8Path) -> Result<Self, EngineError> {
         let docker =
             Docker::connect_with_unix(socket.as_str(), CLIENT_TIMEOUT_SECONDS, API_DEFAULT_VERSION)
-                .map_err(|error| EngineError::of(Step::Connect, socket.as_str(), &error))?;
+                .map_err(|error| EngineError::of(Step::Connect, socket, &error))?;
         Ok(Self {
             docker,
-            socket: socket.as_str().into(),
+            socket: socket.into(),
+            version: String::new(),
         })
     }
 
     /// The same engine, spoken to in one version of its API from now on.
     pub(super) fn speaking(mut self, (major, minor): (u32, u32)) -> Self {
+        self.version = format!("/v{major}.{minor}");
         self.docker = self
             .docker
             .with_request_modifier(move |request| in_version(request, major, minor));
@@ -179,12 +184,18 @@ impl Engine {
         self.limited(Step::Wait, ended).await
     }
 
-    pub(super) async fn state(&self, name: &Name) -> Result<ContainerState, EngineError> {
-        let look = self
-            .docker
-            .inspect_container(name.as_str(), None::<InspectContainerOptions>)
-            .map_ok(|found| found.state.unwrap_or_default());
-        self.limited(Step::State, look).await
+    pub(super) async fn state(&self, name: &Name) -> Result<State, EngineError> {
+        let path = format!("/containers/{}/json", name.as_str());
+        let Inspected { state } = self.look(Step::State, &path).await?;
+        Ok(state)
+    }
+
+    async fn look<T: DeserializeOwned>(&self, step: Step, path: &str) -> Result<T, EngineError> {
+        let path = format!("{}{path}", self.version);
+        match timeout(step.limit(), look::get(step, &self.socket, &path)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(EngineError::Slow { step }),
+        }
     }
 
     /// Removes a container of ours with its anonymous volumes. One that is gone already is removed.
@@ -202,40 +213,34 @@ impl Engine {
             .force(true)
             .v(true)
             .build();
-        let removed = self
-            .limited(
-                Step::Remove,
-                self.docker.remove_container(container, Some(options)),
-            )
-            .await;
-        match removed {
-            Err(EngineError::Missing { .. }) => Ok(()),
-            other => other,
+        let mut pause = REMOVE_AGAIN;
+        loop {
+            let remove = self
+                .docker
+                .remove_container(container, Some(options.clone()));
+            match self.limited(Step::Remove, remove).await {
+                Err(EngineError::Missing { .. }) => return Ok(()),
+                // Podman will not while a container is on its way from one state to the next.
+                Err(EngineError::Refused { .. }) if pause <= REMOVE_AGAIN_MOST => {
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2);
+                }
+                other => return other,
+            }
         }
     }
 
     /// Every container that carries our label, running or not.
     pub(super) async fn list(&self) -> Result<Vec<Listed>, EngineError> {
-        let ours = HashMap::from([("label", vec![format!("{LABEL_MANAGED}=1")])]);
-        let options = ListContainersOptionsBuilder::new()
-            .all(true)
-            .filters(&ours)
-            .build();
-        let found = self
-            .limited(Step::List, self.docker.list_containers(Some(options)))
-            .await?;
-        Ok(found
-            .into_iter()
-            .filter_map(|container| {
-                let labels = container.labels.unwrap_or_default();
-                // The filter is the engine's; what is removed is for us to judge.
-                (labels.get(LABEL_MANAGED).map(String::as_str) == Some("1")).then_some(Listed {
-                    id: container.id?,
-                    names: container.names.unwrap_or_default(),
-                    labels,
-                })
-            })
-            .collect())
+        let all: Vec<Listed> = self.look(Step::List, EVERY_ONE_OF_OURS).await?;
+        // The filter is the engine's; what is removed is for us to judge.
+        let ours = all.into_iter().filter(|listed| {
+            listed
+                .labels
+                .get(LABEL_MANAGED)
+                .is_some_and(|set| set == "1")
+        });
+        Ok(ours.collect())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bollard::errors::Error as ApiError;
+use camino::Utf8Path;
 
 /// What was asked of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,23 +86,28 @@ pub(super) enum EngineError {
 }
 
 impl EngineError {
-    pub(super) fn of(step: Step, socket: &str, error: &ApiError) -> Self {
+    pub(super) fn of(step: Step, socket: &Utf8Path, error: &ApiError) -> Self {
         match error {
             ApiError::DockerResponseServerError {
                 status_code: 404,
                 message,
-            } => Self::Missing {
-                what: message.trim_start_matches("No such ").to_owned(),
-            },
+            } => Self::missing(message),
             ApiError::DockerResponseServerError { message, .. } => Self::Refused {
                 step,
                 said: message.clone(),
             },
             ApiError::RequestTimeoutError => Self::Slow { step },
             other => Self::Unreachable {
-                socket: socket.to_owned(),
+                socket: socket.to_string(),
                 said: innermost(other),
             },
+        }
+    }
+
+    /// What an engine says of something that is not there: `No such container: x`, or Podman's longer words.
+    pub(super) fn missing(message: &str) -> Self {
+        Self::Missing {
+            what: message.trim_start_matches("No such ").to_owned(),
         }
     }
 

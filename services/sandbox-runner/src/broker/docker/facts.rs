@@ -23,11 +23,36 @@ pub(super) enum CgroupVersion {
     Two,
 }
 
+/// Whose engine it is. Podman speaks Docker's API and understands less of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EngineKind {
+    Docker,
+    Podman,
+}
+
+impl EngineKind {
+    /// Whether a temporary folder of its containers can be limited in files too. Podman refuses the option
+    /// `nr_inodes`; there the memory limit is what ends a flood of files.
+    pub(super) const fn counts_files(self) -> bool {
+        matches!(self, Self::Docker)
+    }
+
+    /// Places that the engine makes writable in a container that is to be read alone, unless something is
+    /// mounted over them: Podman adds these temporary folders, and shared memory whatever it is told of IPC.
+    pub(super) const fn covered(self) -> &'static [&'static str] {
+        match self {
+            Self::Docker => &[],
+            Self::Podman => &["/dev/shm", "/run", "/var/tmp"],
+        }
+    }
+}
+
 /// What an engine says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     /// `Docker Engine 20.10.24` and the like, for people.
     pub(super) name: String,
+    pub(super) kind: EngineKind,
     /// The API that is spoken with it.
     pub(super) api: (u32, u32),
     pub(super) cgroups: CgroupVersion,
@@ -43,7 +68,7 @@ impl Facts {
         info: &SystemInfo,
         runtime: EngineRuntime,
     ) -> Result<Self, NotReady> {
-        let name = name(version);
+        let (kind, name) = identity(version);
         let api = spoken(version, &name)?;
         if version.os.as_deref().is_some_and(|os| os != "linux") {
             return Err(NotReady::new(
@@ -53,6 +78,7 @@ impl Facts {
         }
         let options = info.security_options.as_deref().unwrap_or_default();
         let facts = Self {
+            kind,
             api,
             cgroups: match info.cgroup_version {
                 Some(SystemInfoCgroupVersionEnum::_2) => CgroupVersion::Two,
@@ -146,6 +172,7 @@ impl Default for Facts {
     fn default() -> Self {
         Self {
             name: "the engine".to_owned(),
+            kind: EngineKind::Docker,
             api: OLDEST_API,
             cgroups: CgroupVersion::One,
             rootless: false,
@@ -154,13 +181,13 @@ impl Default for Facts {
     }
 }
 
-fn name(version: &SystemVersion) -> String {
+fn identity(version: &SystemVersion) -> (EngineKind, String) {
     let components = version.components.as_deref().unwrap_or_default();
     let podman = components.iter().find(|part| part.name.contains("Podman"));
     match (podman, &version.version) {
-        (Some(part), _) => format!("Podman {}", part.version),
-        (None, Some(version)) => format!("Docker Engine {version}"),
-        (None, None) => "an engine of unknown kind".to_owned(),
+        (Some(part), _) => (EngineKind::Podman, format!("Podman {}", part.version)),
+        (None, Some(version)) => (EngineKind::Docker, format!("Docker Engine {version}")),
+        (None, None) => (EngineKind::Docker, "an engine of unknown kind".to_owned()),
     }
 }
 

@@ -8,8 +8,12 @@ use bollard::models::ContainerCreateBody;
 use camino::Utf8Path;
 use serde_json::Value;
 
-use super::template::{
-    ENVIRONMENT, INIT, LABEL_BROKER, LABEL_DEADLINE, LABEL_MANAGED, LABEL_OWNER, NOBODY, PYTHON,
+use super::{
+    facts::EngineKind,
+    template::{
+        COVER, ENVIRONMENT, INIT, LABEL_BROKER, LABEL_DEADLINE, LABEL_MANAGED, LABEL_OWNER, NOBODY,
+        PROCESSES_OF_NOBODY, PYTHON,
+    },
 };
 use crate::jail::{Limits, init::CONTAINER_MODE};
 
@@ -20,6 +24,7 @@ pub(super) struct Policy<'a> {
     pub(super) workspace: &'a Utf8Path,
     pub(super) runtime: &'a str,
     pub(super) owner: &'a str,
+    pub(super) kind: EngineKind,
     /// No limit may be above these.
     pub(super) most: &'a Limits,
 }
@@ -126,7 +131,7 @@ fn host(name: &str, value: &Value, policy: &Policy<'_>) -> Result<bool, Violatio
         "Privileged" | "AutoRemove" => value == false,
         "CapDrop" => is_words(value, &["ALL"]),
         "SecurityOpt" => is_words(value, &["no-new-privileges"]),
-        "Tmpfs" => tmpfs(value, most)?,
+        "Tmpfs" => tmpfs(value, policy)?,
         "Mounts" => match value.as_array().map(Vec::as_slice) {
             Some([mount]) => workspace_mount(mount, policy)?,
             _ => false,
@@ -160,6 +165,7 @@ fn labels(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
 
 fn ulimits(value: &Value, most: &Limits) -> bool {
     let held = [
+        ("nproc", PROCESSES_OF_NOBODY),
         ("nofile", most.open_files),
         ("fsize", most.tmp_bytes),
         ("cpu", most.cpu_seconds),
@@ -179,7 +185,7 @@ fn ulimits(value: &Value, most: &Limits) -> bool {
     })
 }
 
-fn tmpfs(value: &Value, most: &Limits) -> Result<bool, Violation> {
+fn tmpfs(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
     let fields = object(value, "Tmpfs")?;
     let Some(options) = fields.get("/tmp").and_then(Value::as_str) else {
         return Ok(false);
@@ -195,13 +201,20 @@ fn tmpfs(value: &Value, most: &Limits) -> Result<bool, Violation> {
             .count()
             == 1
     };
-    Ok(fields.len() == 1
-        && options.len() == 7
+    let most = policy.most;
+    let counted = policy.kind.counts_files();
+    let covered = policy.kind.covered();
+    let covers = covered
+        .iter()
+        .all(|place| fields.get(*place).is_some_and(|options| options == COVER));
+    Ok(covers
+        && fields.len() == covered.len().saturating_add(1)
+        && options.len() == if counted { 7 } else { 6 }
         && ["rw", "noexec", "nosuid", "nodev", "mode=1777"]
             .iter()
             .all(has)
         && sized("size=", most.tmp_bytes)
-        && sized("nr_inodes=", most.tmp_files))
+        && (!counted || sized("nr_inodes=", most.tmp_files)))
 }
 
 fn workspace_mount(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {

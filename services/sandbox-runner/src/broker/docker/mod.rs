@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod facts;
 mod guard;
+mod look;
 mod reaper;
 mod settings;
 mod template;
@@ -209,6 +210,7 @@ impl ContainerShop {
             workspace: self.workspace.clone(),
             limits: self.limits,
             runtime: facts.runtime.clone(),
+            kind: facts.kind,
             cgroups: facts.cgroups,
             owner: self.settings.owner.clone(),
             broker: self.broker.clone(),

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use super::{
     container::Known,
-    engine::{Engine, Listed},
+    engine::Engine,
     error::EngineError,
+    look::Listed,
     template::{LABEL_BROKER, LABEL_DEADLINE, LABEL_OWNER},
 };
 

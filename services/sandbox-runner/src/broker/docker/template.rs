@@ -9,7 +9,7 @@ use bollard::models::{
 };
 use camino::Utf8PathBuf;
 
-use super::facts::CgroupVersion;
+use super::facts::{CgroupVersion, EngineKind};
 use crate::jail::{Limits, init::CONTAINER_MODE};
 
 /// Where the image has the init.
@@ -32,9 +32,17 @@ pub(super) const LABEL_BROKER: &str = "kazma.sandbox.broker";
 /// When it must be gone, in seconds since 1970.
 pub(super) const LABEL_DEADLINE: &str = "kazma.sandbox.deadline";
 
-/// What one process may use. The init sets the same and one more; gVisor takes some from the engine alone.
-pub(super) const fn ulimits(limits: &Limits) -> [(&'static str, u64); 6] {
+/// Processes of uid 65534 on the whole machine: the engine counts all containers together here, and each one's
+/// own in its control group. Named because Podman would ask for more than root may give in some containers.
+pub(super) const PROCESSES_OF_NOBODY: u64 = 4096;
+
+/// How a place is covered that an engine would leave writable: empty, and to be read alone.
+pub(super) const COVER: &str = "ro,noexec,nosuid,nodev,size=4096,mode=0555";
+
+/// What one process may use. The init sets the same and more; gVisor takes some from the engine alone.
+pub(super) const fn ulimits(limits: &Limits) -> [(&'static str, u64); 7] {
     [
+        ("nproc", PROCESSES_OF_NOBODY),
         ("nofile", limits.open_files),
         ("fsize", limits.tmp_bytes),
         ("cpu", limits.cpu_seconds),
@@ -53,6 +61,7 @@ pub(super) struct Blueprint {
     pub(super) limits: Limits,
     /// The runtime as the engine calls it.
     pub(super) runtime: String,
+    pub(super) kind: EngineKind,
     pub(super) cgroups: CgroupVersion,
     pub(super) owner: String,
     pub(super) broker: String,
@@ -111,8 +120,12 @@ impl Blueprint {
             tmp_files,
             ..
         } = self.limits;
-        let tmp =
-            format!("rw,noexec,nosuid,nodev,size={tmp_bytes},nr_inodes={tmp_files},mode=1777");
+        let files = if self.kind.counts_files() {
+            format!("nr_inodes={tmp_files},")
+        } else {
+            String::new()
+        };
+        let tmp = format!("rw,noexec,nosuid,nodev,size={tmp_bytes},{files}mode=1777");
         HostConfig {
             network_mode: Some("none".to_owned()),
             ipc_mode: Some("none".to_owned()),
@@ -136,7 +149,7 @@ impl Blueprint {
             privileged: Some(false),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
-            tmpfs: Some(HashMap::from([("/tmp".to_owned(), tmp)])),
+            tmpfs: Some(self.tmpfs(tmp)),
             mounts: Some(vec![self.mount()]),
             log_config: Some(HostConfigLogConfig {
                 typ: Some("none".to_owned()),
@@ -151,6 +164,15 @@ impl Blueprint {
             runtime: Some(self.runtime.clone()),
             ..HostConfig::default()
         }
+    }
+
+    fn tmpfs(&self, tmp: String) -> HashMap<String, String> {
+        let covers = self
+            .kind
+            .covered()
+            .iter()
+            .map(|place| ((*place).to_owned(), COVER.to_owned()));
+        covers.chain([("/tmp".to_owned(), tmp)]).collect()
     }
 
     /// As a mount: `Binds` would create a source that is not there.

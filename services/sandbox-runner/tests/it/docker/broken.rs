@@ -81,6 +81,21 @@ async fn what_is_missing_is_named_with_its_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rootless_engine_that_holds_no_limits_is_refused() {
+    let engine = Engine::rootless();
+    let options = engine.options(EngineRuntime::Runc);
+    let house = House::unready(|broker| broker.tier = TierChoice::Docker(options));
+    let (reason, fix) = not_ready(&house).await;
+    assert!(reason.contains("does not limit memory"), "{reason}");
+    // By the kind of the machine's control groups.
+    assert!(
+        fix.contains("systemd.unified_cgroup_hierarchy=1") || fix.contains("Delegate"),
+        "{fix}"
+    );
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_others_kill_or_remove_is_no_riddle() {
     let engine = Engine::shared();
     let (house, owner) = engine

@@ -1,4 +1,4 @@
-//! How runs in containers end, and what is said of it. The same with runc and with gVisor.
+//! How runs in containers end, and what is said of it. The same with runc, with gVisor and with Podman.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use crate::{
     house::{House, spec, text},
 };
 
-const RUNTIMES: [EngineRuntime; 2] = [EngineRuntime::Runc, EngineRuntime::Runsc];
-
 async fn each(test: impl AsyncFn(&House, EngineRuntime)) {
-    let engine = Engine::shared();
-    for runtime in RUNTIMES {
+    for (engine, runtime) in [
+        (Engine::shared(), EngineRuntime::Runc),
+        (Engine::shared(), EngineRuntime::Runsc),
+        (Engine::podman(), EngineRuntime::Runc),
+    ] {
         let (house, owner) = engine.house(runtime, |_| {}).await;
         test(&house, runtime).await;
         house.close().await;

@@ -62,7 +62,14 @@ async fn the_engine_has_what_the_threat_model_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_inside_says_the_same() {
-    let engine = Engine::shared();
+    let names = "['HOME', 'HOSTNAME', 'LANG', 'PATH', 'TMPDIR']";
+    inside(Engine::shared(), names).await;
+    // It says what it is, whether it is asked to or not.
+    let names = "['HOME', 'HOSTNAME', 'LANG', 'PATH', 'TERM', 'TMPDIR', 'container']";
+    inside(Engine::podman(), names).await;
+}
+
+async fn inside(engine: Engine, environment: &str) {
     let (house, _) = engine.house(EngineRuntime::Runc, |_| {}).await;
     std::fs::write(house.workspace.join("hello.txt"), "from outside").unwrap();
     let code = format!(
@@ -72,7 +79,7 @@ async fn the_inside_says_the_same() {
         print(sorted(os.environ), os.getcwd() == {0:?}, open('hello.txt').read())\n\
         print([resource.getrlimit(r)[1] for r in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE, resource.RLIMIT_FSIZE)])\n\
         print(os.uname().nodename, open('/proc/net/dev').read().count(':'), os.path.exists('/dev/shm/x'))\n\
-        for folder in ('/', '/usr', '/etc', '/dev', '/dev/shm', '/sys/fs/cgroup/memory', '/proc/sys/kernel', {0:?}):\n\
+        for folder in ('/', '/usr', '/etc', '/dev', '/dev/shm', '/run', '/run/lock', '/var/tmp', '/sys/fs/cgroup/memory', '/proc/sys/kernel', {0:?}):\n\
         \x20   try: open(folder + '/x', 'w'); print('wrote', folder)\n\
         \x20   except OSError: pass\n\
         setuid = [p for d, _, f in os.walk('/usr') for p in (os.path.join(d, n) for n in f) if not os.path.islink(p) and os.stat(p).st_mode & 0o6000]\n\
@@ -91,7 +98,7 @@ async fn the_inside_says_the_same() {
         lines,
         [
             "65534 65534 1 2 {''}",
-            "['HOME', 'HOSTNAME', 'LANG', 'PATH', 'TMPDIR'] True from outside",
+            &format!("{environment} True from outside"),
             "[256, 0, 67108864]",
             "sandbox 1 False",
             "[]",
@@ -106,7 +113,8 @@ async fn the_image_has_the_programs_of_the_shell_and_no_others_that_matter() {
     let (house, _) = engine.house(EngineRuntime::Runc, |_| {}).await;
     let code = "import shutil, ssl, sqlite3, ctypes, decimal, json, zoneinfo\n\
         wanted = 'ls cat head tail grep find wc sort uniq echo printf date whoami pwd df du free uptime uname hostname '\\\n\
-        \x20   'git jq tr cut sleep mkdir cp mv touch tar gzip gunzip zip unzip ps pgrep'\n\
+        \x20   'git jq tr cut sleep mkdir cp mv touch tar gzip gunzip zip unzip ps pgrep '\
+        \x20   'uv ruff mypy pytest'\n\
         print([name for name in wanted.split() if not shutil.which(name)])\n\
         unwanted = 'apt dpkg perl bash su mount passwd curl wget ssh nc ping gcc docker nsenter unshare'\n\
         print([name for name in unwanted.split() if shutil.which(name)])";

@@ -1,5 +1,5 @@
 //! What a snippet tries in order to get out, and what that does to the machine outside: with jails, with
-//! containers by runc, with containers by gVisor.
+//! containers by runc, with containers by gVisor, with Podman's.
 //!
 //! `attempts.py` runs inside. After each group of attempts [`Scene::unharmed`] looks at everything outside that
 //! any of them was after. What each attempt came to stands in `docs/sandbox.md`; a run that comes to something
@@ -168,7 +168,10 @@ async fn out_of_a_jail() {
 }
 
 async fn out_of_a_container(runtime: EngineRuntime, column: usize) {
-    let engine = Engine::shared();
+    out_of_a_container_of(Engine::shared(), runtime, column).await;
+}
+
+async fn out_of_a_container_of(engine: Engine, runtime: EngineRuntime, column: usize) {
     let (house, owner) = engine.house(runtime, |_| {}).await;
     let results = tried(&house).await;
     house.close().await;
@@ -184,4 +187,9 @@ async fn out_of_a_container_by_runc_docker() {
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_a_container_by_gvisor_docker() {
     out_of_a_container(EngineRuntime::Runsc, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn out_of_a_container_of_podmans_docker() {
+    out_of_a_container_of(Engine::podman(), EngineRuntime::Runc, 3).await;
 }

@@ -58,6 +58,7 @@ fn podman_is_told_apart() {
     };
     let facts = Facts::judge(&podman, &info(), EngineRuntime::Runc).unwrap();
     assert_eq!(facts.name, "Podman 4.3.1");
+    assert_eq!(facts.kind, EngineKind::Podman);
 }
 
 #[test]

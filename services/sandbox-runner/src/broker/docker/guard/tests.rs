@@ -4,17 +4,25 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    broker::docker::{facts::CgroupVersion, template::Blueprint},
+    broker::docker::{
+        facts::{CgroupVersion, EngineKind},
+        template::Blueprint,
+    },
     jail::container_rlimits,
 };
 
 fn blueprint() -> Blueprint {
+    blueprint_for(EngineKind::Docker)
+}
+
+fn blueprint_for(kind: EngineKind) -> Blueprint {
     let limits = Limits::default();
     Blueprint {
         image_id: format!("sha256:{}", "ab".repeat(32)),
         workspace: Utf8PathBuf::from("/srv/workspace"),
         limits,
         runtime: "runc".to_owned(),
+        kind,
         cgroups: CgroupVersion::Two,
         owner: "home".to_owned(),
         broker: "0a1b".to_owned(),
@@ -23,12 +31,17 @@ fn blueprint() -> Blueprint {
 }
 
 fn judged(body: &Value) -> Result<(), Violation> {
-    let blueprint = blueprint();
+    judged_for(EngineKind::Docker, body)
+}
+
+fn judged_for(kind: EngineKind, body: &Value) -> Result<(), Violation> {
+    let blueprint = blueprint_for(kind);
     let policy = Policy {
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
         runtime: &blueprint.runtime,
         owner: &blueprint.owner,
+        kind: blueprint.kind,
         most: &blueprint.limits,
     };
     check_value(body, &policy)
@@ -61,6 +74,20 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 #[test]
 fn the_template_passes() {
     assert_eq!(judged(&good()), Ok(()));
+}
+
+#[test]
+fn podman_has_a_template_of_its_own_and_no_other_passes() {
+    let podman = serde_json::to_value(blueprint_for(EngineKind::Podman).body(1)).unwrap();
+    assert_eq!(judged_for(EngineKind::Podman, &podman), Ok(()));
+    assert!(judged(&podman).is_err());
+    assert!(judged_for(EngineKind::Podman, &good()).is_err());
+    for place in ["/run", "/var/tmp", "/dev/shm"] {
+        let at = format!("/HostConfig/Tmpfs/{}", place.replace('/', "~1"));
+        let mut open = podman.clone();
+        *open.pointer_mut(&at).unwrap() = json!("rw,noexec,nosuid,nodev,size=4096,mode=0555");
+        assert!(judged_for(EngineKind::Podman, &open).is_err(), "{place}");
+    }
 }
 
 #[test]
