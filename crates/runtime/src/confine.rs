@@ -14,7 +14,10 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
 
 /// The newest rights this was written for; an older kernel gives what it has.
 const RIGHTS: ABI = ABI::V6;
@@ -68,8 +71,8 @@ const REFUSED_TO_WHO_STARTS_NOTHING: [i64; 8] = [
 /// What a service's process needs.
 #[derive(Debug, Clone)]
 pub enum Confinement {
-    /// It starts sandboxes: it may start programs and mount, so that only looking into other processes is
-    /// taken from it.
+    /// It starts sandboxes: it may start programs and mount. Looking into other processes is taken from it, and
+    /// the network: of sockets it has those of the machine's files and of the kernel's own links.
     StartsSandboxes,
     /// It starts nothing.
     StartsNothing {
@@ -193,14 +196,59 @@ fn filter(needs: &Confinement) -> Result<(), ConfineError> {
         Confinement::StartsSandboxes => &[],
         Confinement::StartsNothing { .. } => &REFUSED_TO_WHO_STARTS_NOTHING,
     };
-    let rules: BTreeMap<i64, Vec<seccompiler::SeccompRule>> = REFUSED
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED
         .iter()
         .chain(starting)
         .map(|number| (*number, Vec::new()))
         .collect();
+    if matches!(needs, Confinement::StartsSandboxes) {
+        rules.insert(libc::SYS_socket, vec![other_family()?]);
+    }
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?;
     seccompiler::apply_filter(&BpfProgram::try_from(filter)?)?;
     Ok(())
+}
+
+/// Sockets that are neither local nor to the kernel (bubblewrap sets an empty network up by `AF_NETLINK`).
+fn other_family() -> Result<SeccompRule, seccompiler::BackendError> {
+    let conditions = [libc::AF_UNIX, libc::AF_NETLINK].map(|family| {
+        SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Ne,
+            u64::from(family.unsigned_abs()),
+        )
+    });
+    SeccompRule::new(conditions.into_iter().collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{TcpListener, UdpSocket},
+        os::unix::net::UnixStream,
+    };
+
+    use super::*;
+
+    #[test]
+    fn who_starts_sandboxes_has_no_network() {
+        // The filter is a thread's own and its children's.
+        let answers = std::thread::spawn(|| {
+            confine(&Confinement::StartsSandboxes).unwrap();
+            (
+                TcpListener::bind("127.0.0.1:0").map(|_| ()),
+                UdpSocket::bind("[::1]:0").map(|_| ()),
+                UnixStream::pair().map(|_| ()),
+            )
+        })
+        .join()
+        .unwrap();
+        let (tcp, udp, local) = answers;
+        assert_eq!(tcp.unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert_eq!(udp.unwrap_err().raw_os_error(), Some(libc::EPERM));
+        local.unwrap();
+    }
 }
