@@ -60,16 +60,16 @@ impl Dice {
 }
 
 /// Counts how often each name took its place in a folder.
-struct Witness(OwnedFd);
+pub(crate) struct Witness(OwnedFd);
 
 impl Witness {
-    fn on(folder: &Path) -> Self {
+    pub(crate) fn on(folder: &Path) -> Self {
         let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
         inotify::add_watch(&watch, folder, WatchFlags::MOVED_TO).unwrap();
         Self(watch)
     }
 
-    fn seen(&self) -> BTreeMap<String, u32> {
+    pub(crate) fn seen(&self) -> BTreeMap<String, u32> {
         let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
         let mut reader = inotify::Reader::new(&self.0, &mut buffer);
         let mut seen = BTreeMap::new();
@@ -85,11 +85,11 @@ impl Witness {
 
 /// What somebody wanted, and what they were told.
 #[derive(Debug, Clone)]
-struct Wish {
-    thread: String,
-    file: String,
+pub(crate) struct Wish {
+    pub(crate) thread: String,
+    pub(crate) file: String,
     /// The decision that was answered with 200.
-    answered: Option<&'static str>,
+    pub(crate) answered: Option<&'static str>,
 }
 
 /// What people and the killer share.
@@ -253,7 +253,7 @@ async fn rest(api: &Api, wishes: &[Wish]) -> BTreeMap<String, Value> {
 }
 
 /// What the registry says against what the kernel saw.
-fn judge(wish: &Wish, view: &Value, effects: u32) -> Result<&'static str, String> {
+pub(crate) fn judge(wish: &Wish, view: &Value, effects: u32) -> Result<&'static str, String> {
     let calls = view["calls"].as_array().cloned().unwrap_or_default();
     let [call] = calls.as_slice() else {
         return match (calls.len(), effects) {

@@ -9,5 +9,6 @@ mod processes;
 mod reach;
 mod separation;
 mod stack;
+mod steps;
 mod story;
 mod strays;

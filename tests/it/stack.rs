@@ -111,13 +111,61 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
+/// How a stack is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) program: PathBuf,
+    /// More flags than the usual ones.
+    pub(crate) flags: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    /// Where its new folder is made.
+    pub(crate) inside: PathBuf,
+}
+
+impl Setup {
+    pub(crate) fn usual() -> Self {
+        Self {
+            program: program(),
+            flags: Vec::new(),
+            environment: Vec::new(),
+            inside: PathBuf::from("/tmp"),
+        }
+    }
+
+    /// With the program that dies where a test says so by a file in `faults`.
+    pub(crate) fn faulty(faults: &Path) -> Self {
+        let mut program = program();
+        program.set_file_name("kazma-faulty");
+        assert!(
+            program.is_file(),
+            "{} is not there: build kazma with the feature `faults` and copy it there",
+            program.display()
+        );
+        let folder = (
+            "KAZMA_FAULTS".to_owned(),
+            faults.to_str().unwrap().to_owned(),
+        );
+        Self {
+            program,
+            environment: vec![folder],
+            ..Self::usual()
+        }
+    }
+
+    fn command(&self, folder: &Path) -> Command {
+        let mut command = up_command_of(&self.program, folder);
+        command.args(&self.flags).envs(self.environment.clone());
+        command
+    }
+}
+
 /// A running `kazma up`. Dropping it ends it and removes its folder.
 pub(crate) struct Stack {
     pub(crate) ready: Value,
     pub(crate) api: Api,
     supervisor: Child,
     folder: tempfile::TempDir,
-    flags: Vec<String>,
+    setup: Setup,
 }
 
 impl Stack {
@@ -128,16 +176,22 @@ impl Stack {
 
     /// Starts one with more flags than the usual ones.
     pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self::start_as(Setup {
+            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            ..Setup::usual()
+        })
+    }
+
+    pub(crate) fn start_as(setup: Setup) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("kazma-processes-")
-            .tempdir_in("/tmp")
+            .tempdir_in(&setup.inside)
             .unwrap();
         // The services have users of their own when root runs this.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).unwrap();
-        let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        let (supervisor, ready) = Self::up(folder.path(), &flags);
+        let (supervisor, ready) = Self::up(folder.path(), &setup);
         Self {
-            flags,
+            setup,
             api: api(&ready),
             ready,
             supervisor,
@@ -145,10 +199,10 @@ impl Stack {
         }
     }
 
-    fn up(folder: &Path, flags: &[String]) -> (Child, Value) {
+    fn up(folder: &Path, setup: &Setup) -> (Child, Value) {
         let log = fs::File::create(folder.join("log")).unwrap();
-        let mut supervisor = up_command(folder)
-            .args(flags)
+        let mut supervisor = setup
+            .command(folder)
             .stdout(Stdio::piped())
             .stderr(log)
             .process_group(0)
@@ -174,7 +228,7 @@ impl Stack {
 
     /// Starts another `kazma up` on the same folder after this one has ended.
     pub(crate) fn start_again(&mut self) {
-        let (supervisor, ready) = Self::up(self.folder.path(), &self.flags);
+        let (supervisor, ready) = Self::up(self.folder.path(), &self.setup);
         self.supervisor = supervisor;
         self.api = api(&ready);
         self.ready = ready;
@@ -310,7 +364,11 @@ impl Drop for Stack {
 
 /// `kazma up` on `folder` as every test starts it.
 pub(crate) fn up_command(folder: &Path) -> Command {
-    let mut command = command(program());
+    up_command_of(&program(), folder)
+}
+
+fn up_command_of(program: &Path, folder: &Path) -> Command {
+    let mut command = command(program);
     command
         .args(["up", "--demo", "--json", "--listen", "127.0.0.1:0"])
         // The same on a machine that has an engine and the image.

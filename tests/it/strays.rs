@@ -115,7 +115,7 @@ fn left(socket: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_and_the_broker_killed_at_random_leave_nothing_behind_containers() {
+async fn whoever_of_the_runner_is_killed_nothing_is_left_on_the_engine() {
     let (socket, _) = engine();
     let seed = set("KAZMA_TEST_SEED").map_or(0x6b61_7a6d_6100_0003, |seed| seed.parse().unwrap());
     println!("KAZMA_TEST_SEED={seed}");

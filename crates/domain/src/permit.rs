@@ -1,6 +1,7 @@
 //! The claims of a permit. The registry signs them; the executor checks them before it acts.
 
 use jiff::Timestamp;
+use kazma_faults::{Check, wrong};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -79,16 +80,16 @@ impl PermitClaims {
         plan: &Digest,
         now: Timestamp,
     ) -> Result<(), PermitFault> {
-        if self.audience != me {
+        if wrong(Check::PermitAudience, self.audience != me) {
             return Err(PermitFault::Audience);
         }
-        if self.call != call {
+        if wrong(Check::PermitCall, self.call != call) {
             return Err(PermitFault::Call);
         }
-        if self.plan != *plan {
+        if wrong(Check::PermitPlan, self.plan != *plan) {
             return Err(PermitFault::Plan);
         }
-        if now >= self.expires_at {
+        if wrong(Check::PermitExpiry, now >= self.expires_at) {
             return Err(PermitFault::Expired);
         }
         Ok(())

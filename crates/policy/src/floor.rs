@@ -1,6 +1,7 @@
 //! The floor. Source: architecture, "The floor: what `decide()` may never do".
 
 use kazma_domain::{Service, Tier, Tool};
+use kazma_faults::{Check, instead, wrong};
 
 /// The version of these rules; permits name it.
 pub const POLICY_VERSION: u32 = 1;
@@ -55,11 +56,15 @@ pub fn decide(request: &Request<'_>) -> Verdict {
             rule: "unknown-tool",
             reason: "unknown tool: no part of Kazma has a tool of this name".to_owned(),
         },
-        (Route::Executor(service), Some(tool)) if service != tool.executor => Verdict::Deny {
-            rule: "wrong-executor",
-            reason: format!("{} is not run by {service}", tool.name),
-        },
-        (_, Some(tool)) if !tool.is_built() => Verdict::Deny {
+        (Route::Executor(service), Some(tool))
+            if wrong(Check::FloorExecutor, service != tool.executor) =>
+        {
+            Verdict::Deny {
+                rule: "wrong-executor",
+                reason: format!("{} is not run by {service}", tool.name),
+            }
+        }
+        (_, Some(tool)) if wrong(Check::FloorNotBuilt, !tool.is_built()) => Verdict::Deny {
             rule: "not-built",
             reason: format!("{} is not built in this version", tool.name),
         },
@@ -71,29 +76,40 @@ pub fn decide(request: &Request<'_>) -> Verdict {
             ),
         },
         // By its exact name alone it is nobody's: whoever offers it, a person looks first.
-        (Route::Executor(service), None) => Verdict::Ask {
-            rule: "unclassified",
-            reason: format!("nobody has classified this tool; {service} offers it"),
-        },
+        (Route::Executor(service), None) => checked(
+            Check::FloorUnclassified,
+            Verdict::Ask {
+                rule: "unclassified",
+                reason: format!("nobody has classified this tool; {service} offers it"),
+            },
+        ),
         (Route::Executor(_), Some(tool)) => by_tier(tool),
     }
 }
 
 fn by_tier(tool: &Tool) -> Verdict {
-    let ask = |rule, reason: &str| Verdict::Ask {
-        rule,
-        reason: reason.to_owned(),
+    let ask = |check, rule, reason: &str| {
+        checked(
+            check,
+            Verdict::Ask {
+                rule,
+                reason: reason.to_owned(),
+            },
+        )
     };
     match tool.tier {
         Tier::Always => ask(
+            Check::FloorAlways,
             "always-asked",
             "this tool needs a person every time, whatever is configured",
         ),
         Tier::Danger => ask(
+            Check::FloorDanger,
             "tier-danger",
             "this tool can do what cannot be undone, so a person decides",
         ),
         Tier::Read | Tier::Safe | Tier::Write if tool.leaves_house => ask(
+            Check::FloorLeavesHouse,
             "leaves-house",
             "the arguments would leave this machine, so a person decides",
         ),
@@ -101,6 +117,11 @@ fn by_tier(tool: &Tool) -> Verdict {
         Tier::Safe => Verdict::Allow { rule: "tier-safe" },
         Tier::Write => Verdict::Allow { rule: "tier-write" },
     }
+}
+
+/// A verdict that a test may take away.
+fn checked(check: Check, verdict: Verdict) -> Verdict {
+    instead(check, verdict, || Verdict::Allow { rule: "sabotage" })
 }
 
 #[cfg(test)]

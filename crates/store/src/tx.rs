@@ -3,6 +3,7 @@
 //! The driver runs SQLite on a thread of its own, and waking it costs more than most statements do.
 
 use kazma_domain::{Digest, Id, id::Kind};
+use kazma_faults::{Check, wrong};
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use uuid::Uuid;
 
@@ -68,11 +69,11 @@ impl Tx {
         }
         let done = query.execute(&mut self.connection).await?;
         // Each write changes one row, or the row is not the one that was seen.
-        if done.rows_affected() == expected {
-            return Ok(());
+        if wrong(Check::Version, done.rows_affected() != expected) {
+            let (table, id) = may_be_stale.unwrap_or(("a row", String::new()));
+            return Err(StoreError::Stale { table, id });
         }
-        let (table, id) = may_be_stale.unwrap_or(("a row", String::new()));
-        Err(StoreError::Stale { table, id })
+        Ok(())
     }
 
     pub(crate) async fn close(self) -> Result<(), StoreError> {

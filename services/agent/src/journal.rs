@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use kazma_domain::{CallId, ThreadId, TurnId};
+use kazma_faults::{Point, reach};
 use kazma_store::{
     Database, StoreError,
     agent::{self, Step},
@@ -22,7 +23,9 @@ impl Journal {
     pub(crate) async fn record(&self, step: Step) -> Result<(), StoreError> {
         self.0
             .write(move |tx| Box::pin(async move { agent::record(tx, &step).await }))
-            .await
+            .await?;
+        reach(Point::CheckpointKept);
+        Ok(())
     }
 
     pub(crate) async fn filed(

@@ -9,6 +9,7 @@ use kazma_domain::{
     clock::after,
     limits,
 };
+use kazma_faults::{Check, Point, reach, wrong};
 use kazma_policy::{Heard, Request, Route, Verdict, decide, origins};
 use kazma_store::{
     Tx,
@@ -165,10 +166,12 @@ impl Registry {
                         Err(Error::Refused(_)) => None,
                         Err(error) => return Err(error),
                     };
+                    reach(Point::Filing);
                     Ok((row, claims))
                 })
             })
             .await?;
+        reach(Point::Filed);
         let permit = claims.map(|claims| self.key.permit(claims)).transpose()?;
         Ok(Filed {
             call: row.call,
@@ -290,13 +293,13 @@ async fn keep(tx: &mut Tx, step: &mut Step, mut filing: Filing) -> Result<CallRo
         let same = row.tool == filing.tool
             && row.arguments_digest == filing.arguments_digest
             && row.call.executor == filing.executor;
-        return if same {
-            Ok(row)
-        } else {
+        return if wrong(Check::FilingKey, !same) {
             Err(Error::CallKeyReused)
+        } else {
+            Ok(row)
         };
     }
-    if !turn.state.is_live() {
+    if wrong(Check::FilingTurn, !turn.state.is_live()) {
         return Err(Error::TurnClosed { state: turn.state });
     }
     filing.wait = turn.wait.span(filing.wait);
@@ -343,7 +346,8 @@ async fn decided(
             write(tx, step, filing, None, state).await
         }
         (Fate::Ask { rule, reason }, Some(plan)) => {
-            if equal.iter().any(|row| denied_by_people(&row.call.state)) {
+            let denied_before = equal.iter().any(|row| denied_by_people(&row.call.state));
+            if wrong(Check::FilingDeniedAgain, denied_before) {
                 let reason = "a person denied the same call in this turn; \
                               it stays denied until they say something new";
                 return write(tx, step, filing, None, deny("denied-before", reason)).await;

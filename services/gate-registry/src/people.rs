@@ -3,6 +3,7 @@
 use kazma_domain::{
     Actor, Call, Digest, Event, GateId, Refusal, State, ThreadId, TurnId, TurnState, Vote, limits,
 };
+use kazma_faults::{Point, reach};
 use kazma_store::{
     Tx,
     registry::{
@@ -70,8 +71,11 @@ impl Registry {
         if let Some(key) = &request.idempotency_key {
             short("idempotency_key", key, KEY_MAX)?;
         }
-        self.write(move |tx, step| Box::pin(message(tx, step, thread, request)))
-            .await
+        let opened = self
+            .write(move |tx, step| Box::pin(message(tx, step, thread, request)))
+            .await?;
+        reach(Point::MessageKept);
+        Ok(opened)
     }
 
     /// Takes a person's decision: for every call of the card that waits, or for none.
@@ -88,32 +92,35 @@ impl Registry {
             return Err(Error::invalid("electorate", "at least 1"));
         }
         // A refusal commits too: its record is part of the history.
-        self.write(move |tx, step| {
-            Box::pin(async move {
-                let rows = calls::of_gate(tx, gate).await?;
-                if rows.is_empty() {
-                    return Err(Error::NotFound("gate"));
-                }
-                match decide(tx, step, gate, &rows, &request).await {
-                    Ok(decided) => Ok(Ok(decided)),
-                    Err(error) if !error.is_refusal() => Err(error),
-                    Err(refused) => {
-                        let payload = json!({
-                            "decision": request.decision,
-                            "card": request.card,
-                            "name": request.actor.name,
-                            "surface": request.surface,
-                            "why": refused.to_string(),
-                        });
-                        let about = gate_subjects(gate, &rows);
-                        step.record(tx, "decision.refused", request.actor.id, about, payload)
-                            .await?;
-                        Ok(Err(refused))
+        let decided = self
+            .write(move |tx, step| {
+                Box::pin(async move {
+                    let rows = calls::of_gate(tx, gate).await?;
+                    if rows.is_empty() {
+                        return Err(Error::NotFound("gate"));
                     }
-                }
+                    match decide(tx, step, gate, &rows, &request).await {
+                        Ok(decided) => Ok(Ok(decided)),
+                        Err(error) if !error.is_refusal() => Err(error),
+                        Err(refused) => {
+                            let payload = json!({
+                                "decision": request.decision,
+                                "card": request.card,
+                                "name": request.actor.name,
+                                "surface": request.surface,
+                                "why": refused.to_string(),
+                            });
+                            let about = gate_subjects(gate, &rows);
+                            step.record(tx, "decision.refused", request.actor.id, about, payload)
+                                .await?;
+                            Ok(Err(refused))
+                        }
+                    }
+                })
             })
-        })
-        .await?
+            .await?;
+        reach(Point::Decided);
+        decided
     }
 
     /// Ends a turn: what waits or has not begun will not run.
@@ -321,6 +328,7 @@ async fn decide(
         step.record(tx, "gate.decided", request.actor.id, about, payload)
             .await?;
     }
+    reach(Point::Deciding);
     Ok(Decided {
         settled: state != "pending",
         state: state.to_owned(),

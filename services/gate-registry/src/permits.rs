@@ -6,6 +6,7 @@ use kazma_domain::{
     limits,
     permit::{PermitClaims, PermitFault, SignedPermit},
 };
+use kazma_faults::{Check, Point, reach, wrong};
 use kazma_policy::POLICY_VERSION;
 use kazma_store::{
     Tx,
@@ -36,13 +37,14 @@ impl Registry {
                     let row = calls::find(tx, call)
                         .await?
                         .ok_or(Error::NotFound("call"))?;
-                    if row.call.executor != executor {
+                    if wrong(Check::CollectExecutor, row.call.executor != executor) {
                         return Err(Refusal::NotTheExecutor.into());
                     }
                     mint(tx, step, &row).await
                 })
             })
             .await?;
+        reach(Point::Minted);
         Ok(self.key.permit(claims)?)
     }
 
@@ -58,11 +60,13 @@ impl Registry {
         request: RedeemRequest,
     ) -> Result<Redeemed, Error> {
         let claims = request.permit.claims.clone();
-        self.key
-            .verifying_key()
-            .verify_permit(&request.permit)
-            .map_err(Error::Permit)?;
-        if claims.audience != executor {
+        let signed = self.key.verifying_key().verify_permit(&request.permit);
+        if let Err(fault) = signed
+            && wrong(Check::RedeemSignature, true)
+        {
+            return Err(Error::Permit(fault));
+        }
+        if wrong(Check::RedeemAudience, claims.audience != executor) {
             return Err(Error::Permit(PermitFault::Audience));
         }
         let permit = claims.permit;
@@ -91,6 +95,7 @@ impl Registry {
                 })
             })
             .await??;
+        reach(Point::Redeemed);
         Ok(Redeemed { call, permit })
     }
 }
@@ -105,16 +110,20 @@ async fn redeem(
 ) -> Result<kazma_domain::Call, Error> {
     let minted = permits::find(tx, claims.permit)
         .await?
-        .filter(|minted| minted.call == claims.call)
+        .filter(|minted| !wrong(Check::RedeemMinted, minted.call != claims.call))
         .ok_or(Error::PermitVoid {
             why: "this registry does not know it",
         })?;
-    if minted.epoch != meta::epoch(tx).await? || minted.epoch != claims.epoch {
+    let epoch = meta::epoch(tx).await?;
+    if wrong(
+        Check::RedeemEpoch,
+        minted.epoch != epoch || minted.epoch != claims.epoch,
+    ) {
         return Err(Error::PermitVoid {
             why: "it is from before a restore",
         });
     }
-    if claims.policy != POLICY_VERSION {
+    if wrong(Check::RedeemPolicy, claims.policy != POLICY_VERSION) {
         return Err(Error::PermitVoid {
             why: "it was minted under another policy",
         });
@@ -129,6 +138,7 @@ async fn redeem(
     let next = step
         .apply_alone(tx, row, &event, "call.claimed", executor)
         .await?;
+    reach(Point::Redeeming);
     Ok(next.unwrap_or_else(|| row.call.clone()))
 }
 
@@ -150,7 +160,7 @@ pub(crate) async fn mint(
         .into());
     };
     let now = step.moment.now;
-    if step.moment.is_past(*use_before) {
+    if wrong(Check::CollectLate, step.moment.is_past(*use_before)) {
         return Err(Refusal::TooLate.into());
     }
     let epoch = meta::epoch(tx).await?;

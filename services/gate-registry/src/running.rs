@@ -1,6 +1,7 @@
 //! What executors say about calls they hold: work, claims, output, and how it ended.
 
 use kazma_domain::{Call, CallId, Event, Refusal, Service, State, limits};
+use kazma_faults::{Point, reach};
 use kazma_store::registry::{
     calls::{self, CallRow},
     threads,
@@ -188,38 +189,42 @@ impl Registry {
         short("outcome.summary", &request.outcome.summary, SUMMARY_MAX)?;
         short("output.text", &request.output.text, limits::OUTPUT_MAX)?;
         short("output.note", &request.output.note, SUMMARY_MAX)?;
-        self.write(move |tx, step| {
-            Box::pin(async move {
-                let row = calls::find(tx, id).await?.ok_or(Error::NotFound("call"))?;
-                let event = Event::Settle {
-                    executor,
-                    outcome: request.outcome.clone(),
-                };
-                let Some(next) = step.apply(tx, &row, &event).await? else {
-                    return Ok(row.call);
-                };
-                calls::keep_output(tx, id, &request.output)?;
-                let payload = json!({
-                    "outcome": &request.outcome,
-                    "total_bytes": request.output.total_bytes,
-                    "output": &request.output.text,
-                });
-                let kind = EntryKind::Result {
-                    call: id,
-                    tool: row.tool.clone(),
-                    summary: request.outcome.summary,
-                    ok: request.outcome.ok,
-                    output: request.output,
-                };
-                let (thread, turn) = (next.thread, next.turn);
-                threads::append(tx, step.id(), thread, turn, step.moment.now, &kind)?;
-                step.gate_event(tx, &row, &next).await?;
-                step.record(tx, "call.settled", executor, subjects(&next), payload)
-                    .await?;
-                Ok(next)
+        let call = self
+            .write(move |tx, step| {
+                Box::pin(async move {
+                    let row = calls::find(tx, id).await?.ok_or(Error::NotFound("call"))?;
+                    let event = Event::Settle {
+                        executor,
+                        outcome: request.outcome.clone(),
+                    };
+                    let Some(next) = step.apply(tx, &row, &event).await? else {
+                        return Ok(row.call);
+                    };
+                    calls::keep_output(tx, id, &request.output)?;
+                    let payload = json!({
+                        "outcome": &request.outcome,
+                        "total_bytes": request.output.total_bytes,
+                        "output": &request.output.text,
+                    });
+                    let kind = EntryKind::Result {
+                        call: id,
+                        tool: row.tool.clone(),
+                        summary: request.outcome.summary,
+                        ok: request.outcome.ok,
+                        output: request.output,
+                    };
+                    let (thread, turn) = (next.thread, next.turn);
+                    threads::append(tx, step.id(), thread, turn, step.moment.now, &kind)?;
+                    step.gate_event(tx, &row, &next).await?;
+                    step.record(tx, "call.settled", executor, subjects(&next), payload)
+                        .await?;
+                    reach(Point::Settling);
+                    Ok(next)
+                })
             })
-        })
-        .await
+            .await?;
+        reach(Point::Settled);
+        Ok(call)
     }
 
     /// Gives an approved call back: what would run is no longer what was approved.

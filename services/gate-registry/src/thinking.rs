@@ -1,6 +1,7 @@
 //! What the agent asks: which turns are live, what was said, how its calls ended; and the end of a turn.
 
 use kazma_domain::{MessageId, Service, ThreadId, TurnId, TurnState};
+use kazma_faults::{Point, reach};
 use kazma_store::registry::{calls, threads};
 use kazma_wire::{
     agent::{Entry, EntryKind, FinishRequest, LiveTurn, ProgressRequest, TurnCall},
@@ -197,7 +198,9 @@ impl Registry {
                     .await
             })
         })
-        .await
+        .await?;
+        reach(Point::TurnEnded);
+        Ok(())
     }
 }
 

@@ -30,7 +30,11 @@ impl Boot {
         let nothing = |read: Vec<Utf8PathBuf>, more: Option<&Utf8PathBuf>, connect| {
             Confinement::StartsNothing {
                 read,
-                write: std::iter::once(&self.folder).chain(more).cloned().collect(),
+                write: std::iter::once(&self.folder)
+                    .chain(more)
+                    .cloned()
+                    .chain(faults())
+                    .collect(),
                 connect,
             }
         };
@@ -57,6 +61,23 @@ impl Boot {
             }
         }
     }
+}
+
+/// The folder through which a test says where to die.
+#[cfg(feature = "faults")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test says so by the environment"
+)]
+fn faults() -> Option<Utf8PathBuf> {
+    std::env::var(kazma_faults::FOLDER)
+        .ok()
+        .map(Utf8PathBuf::from)
+}
+
+#[cfg(not(feature = "faults"))]
+const fn faults() -> Option<Utf8PathBuf> {
+    None
 }
 
 /// Where the services listen.

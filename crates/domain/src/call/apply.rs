@@ -5,6 +5,7 @@ use super::{
     Service, State, Vote, after, limits, repeats,
 };
 use crate::canonical::Digest;
+use kazma_faults::{Check, wrong};
 
 impl Call {
     /// Applies `event` at `moment`.
@@ -56,7 +57,7 @@ impl Call {
         electorate: u32,
         moment: Moment,
     ) -> Result<Applied, Refusal> {
-        if !role.may_decide() {
+        if wrong(Check::DecisionRole, !role.may_decide()) {
             return Err(Refusal::MayNot { role });
         }
         let State::Pending {
@@ -73,10 +74,10 @@ impl Call {
                 None => Err(not_now(&self.state)),
             };
         };
-        if moment.is_past(*expires_at) {
+        if wrong(Check::DecisionDeadline, moment.is_past(*expires_at)) {
             return Err(Refusal::TooLate);
         }
-        if card != seen {
+        if wrong(Check::DecisionCard, card != seen) {
             return Err(Refusal::OtherCard);
         }
         if votes
@@ -165,13 +166,13 @@ impl Call {
                 grounds,
                 use_before,
             } => {
-                if self.plan != *plan {
+                if wrong(Check::RedeemPlan, self.plan != *plan) {
                     return Err(Refusal::OtherPlan);
                 }
-                if moment.now >= *permit_expires_at {
+                if wrong(Check::RedeemExpiry, moment.now >= *permit_expires_at) {
                     return Err(Refusal::PermitExpired);
                 }
-                if moment.is_past(*use_before) {
+                if wrong(Check::RedeemLate, moment.is_past(*use_before)) {
                     return Err(Refusal::TooLate);
                 }
                 Ok(self.to(State::Claimed {
@@ -187,10 +188,10 @@ impl Call {
                 attempt: earlier,
                 ..
             } => {
-                if used == permit && earlier == attempt {
-                    Ok(Applied::Unchanged)
-                } else {
+                if wrong(Check::RedeemOnce, used != permit || earlier != attempt) {
                     Err(Refusal::Redeemed)
+                } else {
+                    Ok(Applied::Unchanged)
                 }
             }
             State::Settled { .. } | State::Orphaned { .. } => Err(Refusal::Redeemed),
@@ -231,8 +232,10 @@ impl Call {
                 outcome: outcome.clone(),
                 at: moment.now,
             })),
-            State::Settled { outcome: known, .. } if known == outcome => Ok(Applied::Unchanged),
-            State::Settled { .. } => Err(Refusal::SettledOtherwise),
+            State::Settled { outcome: known, .. } if wrong(Check::SettleOnce, known != outcome) => {
+                Err(Refusal::SettledOtherwise)
+            }
+            State::Settled { .. } => Ok(Applied::Unchanged),
             state => Err(not_now(state)),
         }
     }
@@ -344,11 +347,10 @@ impl Call {
     }
 
     fn only(&self, executor: Service) -> Result<(), Refusal> {
-        if self.executor == executor {
-            Ok(())
-        } else {
-            Err(Refusal::NotTheExecutor)
+        if wrong(Check::OnlyExecutor, self.executor != executor) {
+            return Err(Refusal::NotTheExecutor);
         }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kazma_domain::{Call, CallId, Service, State, Tool, TurnState};
+use kazma_faults::{Point, reach};
 use kazma_store::agent::{Step, StepCall};
 use kazma_wire::{
     Problem,
@@ -24,6 +25,7 @@ impl Turn<'_> {
         for call in &step.calls {
             match self.file(call).await? {
                 Ok(id) => {
+                    reach(Point::Named);
                     if call.call != Some(id) {
                         self.agent
                             .journal
@@ -148,6 +150,7 @@ impl Turn<'_> {
             }
             self.show_progress(&latest).await?;
         }
+        reach(Point::OutcomeSeen);
         for (index, seen) in latest {
             if let Some(outcome) = Told::of(&seen.call, &seen.tool, seen.output) {
                 told.insert(index, outcome);

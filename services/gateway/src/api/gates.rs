@@ -4,6 +4,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use kazma_domain::{Decision, Digest, GateId, Surface, limits::REASON_MAX};
 use kazma_edge::{ApiError, Json, Path, Query};
+use kazma_faults::{Point, reach};
 use kazma_wire::{
     Problem,
     gateway::{DecisionRequest, ExtendRequest},
@@ -194,7 +195,9 @@ pub(crate) async fn decide_as(
         electorate: electorate.max(1),
         reason,
     };
-    app.registry().decide(gate, request).await.map_err(|error| {
+    let decided = app.registry().decide(gate, request).await;
+    reach(Point::Answering);
+    decided.map_err(|error| {
         let ApiError(mut problem) = error.into();
         // The registry calls it the card; people send it under another name.
         if problem.field.as_deref() == Some("card") {

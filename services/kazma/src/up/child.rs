@@ -127,6 +127,10 @@ fn command(start: &Start<'_>) -> io::Result<Command> {
         .stdout(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
+    #[cfg(feature = "faults")]
+    for name in [kazma_faults::FOLDER, "LD_PRELOAD"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
     if start.owners == Owners::Separate {
         let uid = start.owners.uid(start.service);
         command.uid(uid).gid(uid);

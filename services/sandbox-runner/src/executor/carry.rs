@@ -4,6 +4,7 @@ use kazma_domain::{
     AttemptId, Call, CallId, Grounds, Plan,
     permit::{PermitFault, SignedPermit},
 };
+use kazma_faults::{Check, Point, reach, wrong};
 use kazma_wire::executor::{LoseRequest, ReplanRequest, WithdrawRequest};
 
 use super::{
@@ -48,7 +49,9 @@ impl<H: Hands> Executor<H> {
         let Some((redeemed, act)) = self.obtain(working, call, filed, permit).await else {
             return;
         };
+        reach(Point::Claimed);
         let finish = self.hands.act(redeemed, act, &mut place).await;
+        reach(Point::Acted);
         self.conclude(call.id, finish).await;
     }
 
@@ -92,6 +95,7 @@ impl<H: Hands> Executor<H> {
                 }
             };
             working.hold();
+            reach(Point::Checked);
             let attempt = AttemptId::new(self.on.clock.now(), self.on.entropy.as_ref());
             match checked
                 .redeem(self.on.registry.as_ref(), attempt, &self.retry())
@@ -153,7 +157,8 @@ impl<H: Hands> Executor<H> {
             return Ok((permit, prepared));
         }
         let changed = H::what_changed(filed, &prepared.plan);
-        if !matches!(permit.claims.grounds, Grounds::Rule { .. }) {
+        let asked = !matches!(permit.claims.grounds, Grounds::Rule { .. });
+        if wrong(Check::PlanAgain, asked) {
             return Err(changed);
         }
         let request = ReplanRequest {

@@ -8,6 +8,7 @@ use kazma_domain::{
     AttemptId, Call, CallId, Digest, Service, State,
     permit::{PermitFault, SignedPermit},
 };
+use kazma_faults::{Check, wrong};
 use kazma_signing::VerifyingKey;
 use kazma_wire::{Problem, executor::RedeemRequest};
 
@@ -56,9 +57,15 @@ impl Checked {
         plan: Digest,
         now: Timestamp,
     ) -> Result<Self, PermitFault> {
-        key.verify_permit(&permit)?;
+        if let Err(fault) = key.verify_permit(&permit)
+            && wrong(Check::PermitSignature, true)
+        {
+            return Err(fault);
+        }
         permit.claims.check(me, call.id, &plan, now)?;
-        if permit.claims.thread != call.thread || permit.claims.principal != call.principal {
+        let of_another =
+            permit.claims.thread != call.thread || permit.claims.principal != call.principal;
+        if wrong(Check::PermitThread, of_another) {
             return Err(PermitFault::Call);
         }
         Ok(Self { permit, plan })
@@ -89,14 +96,14 @@ impl Checked {
         };
         let ours = matches!(&answer.call.state, State::Claimed { attempt: a, permit, .. }
             if *a == attempt && *permit == request.permit.claims.permit);
-        if ours && answer.call.id == call && answer.call.plan == self.plan {
-            Ok(Redeemed {
-                call,
-                plan: self.plan,
-            })
-        } else {
-            Err(NotRedeemed::OtherAnswer)
+        let fits = ours && answer.call.id == call && answer.call.plan == self.plan;
+        if wrong(Check::RedeemAnswer, !fits) {
+            return Err(NotRedeemed::OtherAnswer);
         }
+        Ok(Redeemed {
+            call,
+            plan: self.plan,
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use kazma_domain::{Service, State as CallState};
 use kazma_edge::{ApiError, Json};
+use kazma_faults::{Point, reach};
 use kazma_mesh::{Anyone, Caller, Callers};
 use kazma_wire::{
     executor::{FileRequest, Proposal},
@@ -92,6 +93,7 @@ pub(crate) async fn plan<H: Hands>(
         principal: caller.service,
         proposal,
     };
+    reach(Point::Planned);
     let filed = executor.on.registry.file(&request).await.map_err(answer)?;
     if let (CallState::Approved { .. }, Some(permit), Proposal::Plan(plan)) =
         (&filed.call.state, filed.permit, request.proposal)
