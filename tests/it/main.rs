@@ -5,6 +5,7 @@
 mod architecture;
 mod containers;
 mod crash;
+mod disk;
 mod processes;
 mod reach;
 mod separation;

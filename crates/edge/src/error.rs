@@ -24,6 +24,13 @@ impl ApiError {
         )
     }
 
+    /// There is no room left to keep anything. Nothing was kept; the caller may try again.
+    pub fn disk_full() -> Self {
+        Self(Problem::new(503, "disk-full", "The disk is full").detail(
+            "The disk is full: nothing was kept. Make room in the data folder, and try again.",
+        ))
+    }
+
     /// A part that is needed does not answer. The caller may try again.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self(Problem::new(503, "unavailable", "Not available right now").detail(detail))

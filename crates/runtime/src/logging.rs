@@ -15,6 +15,8 @@ pub fn logging(service: &str, filter: Option<&str>) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_current_span(true)
+        // It would tell of a log that takes nothing any more by a panic.
+        .log_internal_errors(false)
         .try_init();
     if installed.is_ok() {
         tracing::info!(service, version = env!("CARGO_PKG_VERSION"), "starting");

@@ -73,6 +73,9 @@ pub enum StoreError {
     /// The whole transaction was lost with a request beside this one; nothing of it was kept.
     #[error("the transaction was rolled back as a whole; nothing was kept")]
     RolledBack,
+    /// There is no room left on the disk; nothing of the transaction was kept.
+    #[error("the disk is full; nothing was kept")]
+    Full,
     /// The request's code panicked; nothing of it was kept.
     #[error("the request failed inside; nothing was kept")]
     Panicked,
@@ -109,6 +112,7 @@ impl StoreError {
     /// Whether the disk or the file has no room left. Nothing was kept, and nothing is in doubt.
     pub fn is_full(&self) -> bool {
         match self {
+            Self::Full => true,
             Self::Sql(SqlError(sqlx::Error::Database(error)))
             | Self::Commit(SqlError(sqlx::Error::Database(error))) => {
                 // SQLITE_FULL.

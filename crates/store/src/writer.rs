@@ -183,7 +183,7 @@ impl Writer {
             Committed::Lost(error) => Some(self.lose(error, answers).await),
             Committed::Full => {
                 tracing::error!("the disk is full: nothing was kept");
-                self.undo(answers).await;
+                self.undo(answers, || StoreError::Full).await;
                 Some(false)
             }
             Committed::Unknown(error) => {
@@ -217,7 +217,7 @@ impl Writer {
     /// The transaction is gone as a whole: some errors end it by themselves.
     async fn lose(&mut self, error: StoreError, answers: Vec<Answer>) -> bool {
         tracing::error!(error = %chain(&error), "a transaction was lost as a whole");
-        self.undo(answers).await;
+        self.undo(answers, || StoreError::RolledBack).await;
         false
     }
 
@@ -229,17 +229,17 @@ impl Writer {
         tracing::error!(error = %chain(&error), "a commit failed: what is on the disk is not known");
         // After a failed sync nothing that the page cache says can be trusted: no second try.
         (self.on_commit_failure)(&error);
-        self.undo(answers).await;
+        self.undo(answers, || StoreError::RolledBack).await;
     }
 
     /// Rolls all of it back and says so to everybody.
-    async fn undo(&mut self, answers: Vec<Answer>) {
+    async fn undo(&mut self, answers: Vec<Answer>, why: fn() -> StoreError) {
         // Where there is none to roll back any more, this fails, and all is as it should be.
         drop(self.tx.run("ROLLBACK").await);
         self.tx.forget();
         self.tx.tail = None;
         for answer in answers {
-            answer(Err(StoreError::RolledBack));
+            answer(Err(why()));
         }
     }
 }

@@ -148,6 +148,7 @@ impl From<Error> for ApiError {
         match problem(&error) {
             Some(problem) => Self(problem),
             None => match error {
+                Error::Store(full) if full.is_full() => Self::disk_full(),
                 Error::Store(
                     StoreError::Closed | StoreError::RolledBack | StoreError::Stale { .. },
                 ) => Self::unavailable("Nothing was changed; try again."),

@@ -47,6 +47,7 @@ impl From<Upstream> for ApiError {
     fn from(error: Upstream) -> Self {
         match error {
             Upstream::Refused(problem) if FOR_PEOPLE.contains(&problem.status) => Self(problem),
+            Upstream::Refused(problem) if problem.is("disk-full") => Self(problem),
             Upstream::Refused(problem) if problem.status == 503 => {
                 Self::unavailable("The gate registry is not ready. Nothing was lost; try again.")
             }
