@@ -31,7 +31,7 @@ enum Open {
 }
 
 /// Every route that listens on the mesh.
-const ROUTES: [(Service, &str, &str, Open); 38] = {
+const ROUTES: [(Service, &str, &str, Open); 39] = {
     use Open::{Agent, All, Others};
     use Service::{
         Agent as AgentItself, GateRegistry as Registry, Gateway, RunnerApi, RunnerEgress,
@@ -72,6 +72,7 @@ const ROUTES: [(Service, &str, &str, Open); 38] = {
         (Registry, "GET", "/v1/events", Others),
         (RunnerApi, "POST", "/v1/plans", Agent),
         (RunnerApi, "GET", "/v1/status", Agent),
+        (RunnerEgress, "POST", "/v1/plans", Agent),
         (RunnerEgress, "GET", "/v1/health", Agent),
         (AgentItself, "GET", "/v1/health", Agent),
         (RunnerApi, "GET", "/v1/health", Agent),

@@ -18,7 +18,7 @@ pub mod turn;
 
 pub use call::{Call, Denial, Event, Grounds, Outcome, Refusal, State};
 pub use canonical::{Digest, canonical_json};
-pub use catalogue::{Tier, Tool};
+pub use catalogue::{Tier, Tool, Trust};
 pub use clock::{Clock, Entropy, Moment};
 pub use id::{
     AttemptId, CallId, GateId, Id, MessageId, PermitId, PersonId, RequestId, SessionId, ThreadId,

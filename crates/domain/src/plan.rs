@@ -57,6 +57,38 @@ pub enum Action {
         /// A glob over names, if only some are wanted.
         pattern: Option<String>,
     },
+    /// Fetches one address of the internet.
+    FetchUrl {
+        /// The host that is asked, as the name server is asked for it.
+        host: String,
+        /// The address in its canonical spelling.
+        url: String,
+        /// All that is sent: the first line of the request and every header.
+        sends: Vec<String>,
+        /// How much of the page's text is returned.
+        part: Part,
+    },
+    /// Asks the search service that the operator configured.
+    SearchWeb {
+        /// The service's origin.
+        service: String,
+        /// The words that are searched for.
+        query: String,
+        /// All that is sent: the first line of the request and every header.
+        sends: Vec<String>,
+        /// At most this many results are returned.
+        results: u64,
+    },
+}
+
+/// Which part of a text is returned, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// The first character, counted from 0.
+    pub offset: u64,
+    /// At most this many characters.
+    pub limit: u64,
 }
 
 /// Which part of a file is read.
@@ -114,7 +146,11 @@ impl Plan {
     pub fn sandbox(&self) -> Option<&Sandbox> {
         match &self.action {
             Action::RunPython { sandbox, .. } => Some(sandbox),
-            Action::WriteFile { .. } | Action::ReadFile { .. } | Action::ListFolder { .. } => None,
+            Action::WriteFile { .. }
+            | Action::ReadFile { .. }
+            | Action::ListFolder { .. }
+            | Action::FetchUrl { .. }
+            | Action::SearchWeb { .. } => None,
         }
     }
 
@@ -151,6 +187,12 @@ impl Plan {
             Action::ReadFile { path, .. } => format!("Read the file {path}."),
             Action::ListFolder { path, .. } if path.is_empty() => "List the workspace.".to_owned(),
             Action::ListFolder { path, .. } => format!("List the folder {path}."),
+            Action::FetchUrl { host, .. } => {
+                format!("Fetch a page from {host}. The address leaves this machine.")
+            }
+            Action::SearchWeb { service, .. } => {
+                format!("Search by {service}. The words leave this machine.")
+            }
         }
     }
 }

@@ -51,6 +51,16 @@ impl<T: AsRef<str>> Untrusted<T> {
         fence.wrap(source, origin, self.0.as_ref())
     }
 
+    /// Fences it, with an origin that is no more to be trusted, such as the address of a page.
+    pub fn fence_from<U: AsRef<str>>(
+        &self,
+        fence: Fence,
+        source: Source,
+        origin: &Untrusted<U>,
+    ) -> Fenced {
+        fence.wrap(source, origin.0.as_ref(), self.0.as_ref())
+    }
+
     /// At most its first `max` bytes, cut between characters.
     #[must_use]
     pub fn head(&self, max: usize) -> Untrusted<&str> {

@@ -1,12 +1,21 @@
 //! The guarded client: it fetches what the judge lets pass, from the address that was judged.
 
-use std::{fmt, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, io::ErrorKind, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
-use reqwest::{Response, header};
+use reqwest::{
+    Response,
+    header::{self, HeaderValue},
+};
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::{Answers, Judge, Origin, Refusal, Target, row::redirects};
+
+/// Who asks. It names no version of anything else, and no person.
+const USER_AGENT: &str = concat!("kazma/", env!("CARGO_PKG_VERSION"));
+/// What is asked for.
+const ACCEPT: &str = "text/html, application/xhtml+xml, text/*, application/json, */*;q=0.1";
 
 /// A future that a trait object returns.
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -62,16 +71,49 @@ impl Default for Limits {
 /// What was fetched. Nobody vouches for any of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Where it came from in the end.
-    pub url: Url,
+    /// Every address that was asked, in order; the last one answered with the page.
+    pub trail: Vec<Url>,
     /// The status of the last answer.
     pub status: u16,
     /// What it says it is.
     pub content_type: Option<String>,
-    /// Its first bytes, as many as the limit lets.
+    /// How it says it is compressed. Compression is not asked for, and not undone.
+    pub content_encoding: Option<String>,
+    /// How many bytes it says it has.
+    pub length: Option<u64>,
+    /// Its first bytes, as many as the limits let.
     pub body: Vec<u8>,
-    /// Whether there was more.
-    pub truncated: bool,
+    /// Why there are not all of them; none if there are.
+    pub cut: Option<Cut>,
+}
+
+/// Why a body was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It is larger than is kept.
+    Size,
+    /// It took too long.
+    Time,
+    /// The server broke off.
+    Broken,
+}
+
+/// What took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Looking the name up.
+    Lookup,
+    /// The connection, or the server's answer.
+    Answer,
+}
+
+impl Stage {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Lookup => "looking the name of the host up",
+            Self::Answer => "the answer of the server",
+        }
+    }
 }
 
 /// Why nothing was fetched.
@@ -82,17 +124,63 @@ pub enum Error {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// It took longer than it may.
-    #[error("it took longer than {} s", .0.as_secs())]
-    TimedOut(Duration),
+    #[error("{} took longer than {} s", .0.words(), .1.as_secs())]
+    TimedOut(Stage, Duration),
     /// The name could not be looked up.
     #[error("the name of the host could not be looked up")]
     Lookup(#[source] std::io::Error),
     /// No connection, or one that broke.
-    #[error("the server could not be reached, or broke off")]
-    Unreachable(#[source] reqwest::Error),
+    #[error("{what}")]
+    Unreachable {
+        /// What happened, in words.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: reqwest::Error,
+    },
     /// TLS could not be set up.
     #[error("the client could not be set up")]
     Setup(#[source] reqwest::Error),
+}
+
+impl Error {
+    fn unreachable(source: reqwest::Error) -> Self {
+        Self::Unreachable {
+            what: unreached(&source),
+            source,
+        }
+    }
+}
+
+/// Why a server was not reached, as far as the cause tells.
+fn unreached(error: &reqwest::Error) -> &'static str {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(now) = cause {
+        if let Some(io) = now.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                ErrorKind::ConnectionRefused => return "the server refused the connection",
+                ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+                    return "there is no way to the server from here";
+                }
+                ErrorKind::PermissionDenied => {
+                    return "this machine does not let fetches connect there";
+                }
+                // How a TLS connection says that it does not accept the other side.
+                ErrorKind::InvalidData => {
+                    return "the server's certificate, or its TLS, is not accepted";
+                }
+                _ => {}
+            }
+        }
+        cause = now.source();
+    }
+    if error.is_timeout() {
+        "no connection to the server could be made in time"
+    } else if error.is_connect() {
+        "no connection to the server could be made"
+    } else {
+        "the server broke the connection off"
+    }
 }
 
 /// Fetches pages. It sends no cookie, no credential and no referrer, and reads nothing from the environment.
@@ -113,75 +201,90 @@ impl Client {
         }
     }
 
+    /// Whose judgement it follows.
+    pub const fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
+    /// Its bounds.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The first line and every header of a fetch of `url`, as they are sent.
+    pub fn request(url: &Url) -> Vec<String> {
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let host = match (url.host_str().unwrap_or_default(), url.port()) {
+            (host, Some(port)) => format!("{host}:{port}"),
+            (host, None) => host.to_owned(),
+        };
+        vec![
+            format!("GET {path}"),
+            format!("Host: {host}"),
+            format!("User-Agent: {USER_AGENT}"),
+            format!("Accept: {ACCEPT}"),
+        ]
+    }
+
     /// Fetches what a text that nobody vouches for names.
     ///
     /// # Errors
     ///
-    /// Any hop is refused, a bound is met, or the network fails.
+    /// Any hop is refused, a bound is met before the page begins, or the network fails.
     pub async fn fetch(&self, url: &str) -> Result<Page, Error> {
-        self.bounded(async {
-            let mut trail = vec![self.judge.url(url)?];
-            loop {
-                let Some(target) = trail.last() else {
-                    return Err(Refusal::Unresolved.into());
-                };
-                let response = self.hop(target).await?;
-                match location(&response) {
-                    Some(location) => {
-                        let next = self.judge.redirect(&trail, &location)?;
-                        trail.push(next);
-                    }
-                    None => return self.read(target.url().clone(), response).await,
-                }
-            }
-        })
-        .await
+        let deadline = Instant::now() + self.limits.total;
+        let mut trail = vec![self.judge.url(url)?];
+        loop {
+            let Some(target) = trail.last() else {
+                return Err(Refusal::Unresolved.into());
+            };
+            let response = self.hop(target, deadline).await?;
+            let Some(location) = location(&response) else {
+                let trail = trail.iter().map(|target| target.url().clone()).collect();
+                return Ok(self.read(trail, response, deadline).await);
+            };
+            let next = self.judge.redirect(&trail, &location)?;
+            trail.push(next);
+        }
     }
 
-    /// Fetches `url` of a service that the operator configured: it may be anywhere, and it may send the
+    /// Fetches `path` of a service that the operator configured: it may be anywhere, and it may send the
     /// fetch on within its own origin alone.
     ///
     /// # Errors
     ///
-    /// It sends elsewhere, a bound is met, or the network fails.
+    /// It sends elsewhere, a bound is met before the answer begins, or the network fails.
     pub async fn configured(
         &self,
         origin: &Origin,
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<Page, Error> {
-        self.bounded(async {
-            let mut url = origin.at(path, query);
-            let http = self.builder(&url).build().map_err(Error::Setup)?;
-            for _ in 0..=self.judge.most_redirects() {
-                let response = http
-                    .get(url.clone())
-                    .send()
-                    .await
-                    .map_err(Error::Unreachable)?;
-                match location(&response) {
-                    Some(location) => url = origin.redirect(&url, &location)?,
-                    None => return self.read(url, response).await,
-                }
+        let deadline = Instant::now() + self.limits.total;
+        let mut url = origin.at(path, query);
+        let mut trail = Vec::new();
+        let http = self.builder(&url).build().map_err(Error::Setup)?;
+        for _ in 0..=self.judge.most_redirects() {
+            let response = self.send(&http, &url, deadline).await?;
+            trail.push(url.clone());
+            match location(&response) {
+                Some(location) => url = origin.redirect(&url, &location)?,
+                None => return Ok(self.read(trail, response, deadline).await),
             }
-            Err(Refusal::TooManyRedirects(self.judge.most_redirects()).into())
-        })
-        .await
-    }
-
-    async fn bounded(
-        &self,
-        work: impl Future<Output = Result<Page, Error>>,
-    ) -> Result<Page, Error> {
-        tokio::time::timeout(self.limits.total, work)
-            .await
-            .unwrap_or(Err(Error::TimedOut(self.limits.total)))
+        }
+        Err(Refusal::TooManyRedirects(self.judge.most_redirects()).into())
     }
 
     /// Looks the name up, judges every answer, connects to one of them and checks that it did.
-    async fn hop(&self, target: &Target) -> Result<Response, Error> {
+    async fn hop(&self, target: &Target, deadline: Instant) -> Result<Response, Error> {
         let answers = match target.name() {
-            Some(name) => self.resolver.resolve(name).await.map_err(Error::Lookup)?,
+            Some(name) => timeout_at(deadline, self.resolver.resolve(name))
+                .await
+                .map_err(|_| Error::TimedOut(Stage::Lookup, self.limits.total))?
+                .map_err(Error::Lookup)?,
             None => Answers::default(),
         };
         let judged = self.judge.answers(target, &answers)?;
@@ -193,15 +296,23 @@ impl Client {
             builder = builder.resolve_to_addrs(name, &pinned);
         }
         let http = builder.build().map_err(Error::Setup)?;
-        let response = http
-            .get(target.url().clone())
-            .send()
-            .await
-            .map_err(Error::Unreachable)?;
+        let response = self.send(&http, target.url(), deadline).await?;
         let peer = response.remote_addr().ok_or(Refusal::Unresolved)?;
         self.judge.peer(&judged, peer.ip(), port)?;
         self.headers(target, &response)?;
         Ok(response)
+    }
+
+    async fn send(
+        &self,
+        http: &reqwest::Client,
+        url: &Url,
+        deadline: Instant,
+    ) -> Result<Response, Error> {
+        timeout_at(deadline, http.get(url.clone()).send())
+            .await
+            .map_err(|_| Error::TimedOut(Stage::Answer, self.limits.total))?
+            .map_err(Error::unreachable)
     }
 
     /// Judges the headers that would have another client go elsewhere.
@@ -224,7 +335,12 @@ impl Client {
             .referer(false)
             .connect_timeout(self.limits.connect)
             .pool_max_idle_per_host(0)
-            .user_agent(concat!("kazma/", env!("CARGO_PKG_VERSION")));
+            .user_agent(USER_AGENT)
+            .default_headers(
+                [(header::ACCEPT, HeaderValue::from_static(ACCEPT))]
+                    .into_iter()
+                    .collect(),
+            );
         if url.scheme() == "http" {
             // Nothing will be verified: spare the reading of certificates.
             builder.tls_certs_only([])
@@ -233,32 +349,52 @@ impl Client {
         }
     }
 
-    async fn read(&self, url: Url, response: Response) -> Result<Page, Error> {
-        let status = response.status().as_u16();
-        let content_type = response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .map(str::to_owned);
-        let mut body = Vec::new();
-        let mut truncated = false;
+    /// Reads the body as far as the limits let. What has come when the time is over is kept.
+    async fn read(&self, trail: Vec<Url>, response: Response, deadline: Instant) -> Page {
+        let text = |name| {
+            let value = response.headers().get(name)?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        let mut page = Page {
+            trail,
+            status: response.status().as_u16(),
+            content_type: text(header::CONTENT_TYPE),
+            content_encoding: text(header::CONTENT_ENCODING),
+            length: response.content_length(),
+            body: Vec::new(),
+            cut: None,
+        };
         let mut chunks = response.bytes_stream();
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(Error::Unreachable)?;
-            let room = self.limits.body - body.len();
-            body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
+        loop {
+            let chunk = match timeout_at(deadline, chunks.next()).await {
+                Ok(Some(Ok(chunk))) => chunk,
+                Ok(None) => break,
+                Ok(Some(Err(error))) => {
+                    tracing::debug!(error = error.to_string(), "a body broke off");
+                    page.cut = Some(Cut::Broken);
+                    break;
+                }
+                Err(_) => {
+                    page.cut = Some(Cut::Time);
+                    break;
+                }
+            };
+            let room = self.limits.body.saturating_sub(page.body.len());
+            page.body
+                .extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
             if chunk.len() > room {
-                truncated = true;
+                page.cut = Some(Cut::Size);
                 break;
             }
         }
-        Ok(Page {
-            url,
-            status,
-            content_type,
-            body,
-            truncated,
-        })
+        page
+    }
+}
+
+impl Page {
+    /// Where it came from in the end.
+    pub fn url(&self) -> Option<&Url> {
+        self.trail.last()
     }
 }
 

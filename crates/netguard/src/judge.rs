@@ -92,9 +92,10 @@ impl Judge {
         self
     }
 
-    /// Lets a server of a test pass.
-    #[cfg(test)]
-    pub(crate) fn with_own(mut self, address: IpAddr, port: u16) -> Self {
+    /// Lets a server of a test pass: this address at this port, and nothing else.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn with_own(mut self, address: IpAddr, port: u16) -> Self {
         self.own.push((address, port));
         self.ports.push(port);
         self

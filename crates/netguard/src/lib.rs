@@ -19,7 +19,7 @@ mod row;
 mod special;
 mod spelling;
 
-pub use client::{Client, Error, Limits, Page, Resolve, SystemResolver};
+pub use client::{Client, Cut, Error, Limits, Page, Resolve, Stage, SystemResolver};
 pub use judge::{Answers, Judge, Target};
 pub use origin::{NotAnOrigin, Origin};
 pub use refusal::Refusal;

@@ -1,13 +1,29 @@
 //! Origins that the operator configured: a model server, a search engine, a calendar on the local network.
 
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::Refusal;
 
 /// The origin of a service that settings name: scheme, host and port. It may be anywhere, and it may not
 /// send a fetch to another origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Origin(Url);
+
+impl TryFrom<String> for Origin {
+    type Error = NotAnOrigin;
+
+    fn try_from(text: String) -> Result<Self, NotAnOrigin> {
+        Self::read(&text)
+    }
+}
+
+impl From<Origin> for String {
+    fn from(origin: Origin) -> Self {
+        origin.0.into()
+    }
+}
 
 /// The setting is no origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +51,11 @@ impl Origin {
         } else {
             Err(NotAnOrigin)
         }
+    }
+
+    /// The port that it is at.
+    pub fn port(&self) -> u16 {
+        self.0.port_or_known_default().unwrap_or_default()
     }
 
     /// The URL of `path` there; `path` cannot leave the origin.

@@ -67,3 +67,57 @@ pub enum Refusal {
         why: Box<Refusal>,
     },
 }
+
+impl Refusal {
+    /// The name of the rule, for records and cards.
+    pub const fn rule(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "url-malformed",
+            Self::Ambiguous(_) => "url-ambiguous",
+            Self::Scheme => "url-scheme",
+            Self::UserInfo => "url-user-info",
+            Self::Port(_) => "url-port",
+            Self::Name(_) => "url-name",
+            Self::Special { .. } => "url-special-address",
+            Self::NotAnAddress => "url-not-an-address",
+            Self::Unresolved => "url-unresolved",
+            Self::TooManyRedirects(_) => "url-redirects",
+            Self::Circle => "url-circle",
+            Self::Downgrade => "url-downgrade",
+            Self::OtherOrigin => "url-other-origin",
+            Self::Peer(_) => "url-peer",
+            Self::Proxy(_) => "url-proxy",
+            Self::Header { .. } => "url-header",
+        }
+    }
+
+    /// What to do instead, as a sentence.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) | Self::Ambiguous(_) => {
+                "Write it in full and plainly, as in https://example.com/page."
+            }
+            Self::Scheme => "Name an address that begins with https:// or http://.",
+            Self::UserInfo => "Leave the user name and the password out.",
+            Self::Port(_) => "Name an address at the usual port: 443 for https, 80 for http.",
+            Self::Name(_) | Self::Special { .. } | Self::Peer(_) => {
+                "Fetches reach the public internet alone. A service of this network has to be configured by \
+                 the operator."
+            }
+            Self::NotAnAddress | Self::Unresolved => {
+                "Look whether the host is spelled right, and whether this machine's name server answers."
+            }
+            Self::TooManyRedirects(_) | Self::Circle => {
+                "Name the address that it leads to in the end, if you know it."
+            }
+            Self::Downgrade => {
+                "Name the http address itself, if it shall be fetched without encryption."
+            }
+            Self::OtherOrigin => {
+                "Have the operator configure the address that the service answers at."
+            }
+            Self::Proxy(_) => "Start Kazma without a proxy in its environment.",
+            Self::Header { .. } => "Name the page itself rather than one that sends on to it.",
+        }
+    }
+}

@@ -11,7 +11,8 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 use kazma_domain::{Clock, Digest, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
-use kazma_mesh::{Ca, Client, Identity, JoinToken};
+use kazma_mesh::{Ca, Client as MeshClient, Identity, JoinToken};
+use kazma_netguard::{Client, Judge, Limits, Origin, SystemResolver};
 use kazma_runtime::{Lifecycle, SystemClock, SystemEntropy};
 use kazma_sandbox_runner::{api, broker, egress, executor};
 use kazma_signing::VerifyingKey;
@@ -29,8 +30,32 @@ pub struct Kit {
     sockets: HashMap<Service, TcpListener>,
     public: TcpListener,
     running: HashMap<Service, Running>,
+    outside: Outside,
     /// The registry's clock, which alone decides every expiry.
     pub clock: Arc<ShiftedClock>,
+}
+
+/// What the egress process reaches.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// The guarded client: its judge, its bounds, and who looks names up.
+    pub client: Client,
+    /// Where searches go.
+    pub search: Option<Origin>,
+}
+
+impl Default for Outside {
+    /// As in the real program.
+    fn default() -> Self {
+        Self {
+            client: Client::new(
+                Judge::default(),
+                Limits::default(),
+                Arc::new(SystemResolver),
+            ),
+            search: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -46,7 +71,16 @@ impl Kit {
     ///
     /// Says what did not start.
     pub async fn start() -> Result<Self, BoxError> {
-        let mut kit = Self::build()?;
+        Self::start_with(Outside::default()).await
+    }
+
+    /// Starts everything with the demo model, and with this for what leaves the house.
+    ///
+    /// # Errors
+    ///
+    /// Says what did not start.
+    pub async fn start_with(outside: Outside) -> Result<Self, BoxError> {
+        let mut kit = Self::build(outside)?;
         for service in Service::ALL {
             kit.start_service(service).await?;
         }
@@ -54,7 +88,7 @@ impl Kit {
         Ok(kit)
     }
 
-    fn build() -> Result<Self, BoxError> {
+    fn build(outside: Outside) -> Result<Self, BoxError> {
         kazma_mesh::install_crypto_provider();
         let folder = tempfile::tempdir()?;
         // As root, sandboxed code has another user and must reach its workspace.
@@ -77,6 +111,7 @@ impl Kit {
             sockets,
             public: bind()?,
             running: HashMap::new(),
+            outside,
             clock: Arc::default(),
             folder,
         })
@@ -195,8 +230,8 @@ impl Kit {
         Ok(self.socket(service)?.local_addr()?)
     }
 
-    fn client(&self, identity: &Arc<Identity>, to: Service) -> Result<Client, BoxError> {
-        Ok(Client::new(identity, to, self.at(to)?)?)
+    fn client(&self, identity: &Arc<Identity>, to: Service) -> Result<MeshClient, BoxError> {
+        Ok(MeshClient::new(identity, to, self.at(to)?)?)
     }
 
     async fn enrol(&self, service: Service) -> Result<kazma_mesh::Enrolment, BoxError> {
@@ -259,14 +294,24 @@ impl Kit {
     }
 
     async fn egress(&self, life: &Lifecycle) -> Result<(), BoxError> {
-        let identity = self.enrol(Service::RunnerEgress).await?.identity;
+        let enrolment = self.enrol(Service::RunnerEgress).await?;
+        let registry = self.client(&enrolment.identity, Service::GateRegistry)?;
         let deps = egress::Deps {
-            identity,
+            identity: enrolment.identity,
             listener: self.socket(Service::RunnerEgress)?,
+            registry: Arc::new(executor::MeshRegistry(registry)),
+            permit_key: VerifyingKey::from_base64(enrolment.permit_key.trim())?,
+            client: self.outside.client.clone(),
+            clock: self.clock.clone(),
+            entropy: entropy(),
+        };
+        let options = egress::Options {
+            search: self.outside.search.clone(),
+            ..egress::Options::default()
         };
         let lives = life.clone();
         life.spawn_essential("egress", async move {
-            egress::serve(egress::Options {}, deps, lives)
+            egress::serve(options, deps, lives)
                 .await
                 .map_err(Into::into)
         });
@@ -301,6 +346,7 @@ impl Kit {
             entropy: entropy(),
             registry: Arc::new(MeshRegistry(self.client(&identity, Service::GateRegistry)?)),
             runner: Arc::new(MeshRunner(self.client(&identity, Service::RunnerApi)?)),
+            egress: Arc::new(MeshRunner(self.client(&identity, Service::RunnerEgress)?)),
             model: Arc::new(MeshModel(self.client(&identity, Service::Gateway)?)),
             identity,
         };

@@ -7,7 +7,7 @@ mod kit;
 
 pub use api::{Answer, Api};
 pub use clock::ShiftedClock;
-pub use kit::Kit;
+pub use kit::{Kit, Outside};
 
 /// Any error of a test's setting up.
 pub type BoxError = kazma_runtime::BoxError;

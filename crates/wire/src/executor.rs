@@ -132,6 +132,9 @@ pub struct Output {
     pub total_bytes: u64,
     /// What the run used, in words, such as `ran 0.04 s`; may be empty.
     pub note: String,
+    /// Where the text came from, such as the address of a page; empty where the tool's name says it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
 }
 
 /// `POST /v1/calls/{id}/replan`: what would run is another than the plan of a call that a rule allowed.

@@ -150,7 +150,12 @@ impl Told {
                     output.text.len()
                 );
             }
-            head.fence(fresh(entropy), source(&note.tool), &note.tool)
+            let source = source(&note.tool);
+            if output.origin.is_empty() {
+                head.fence(fresh(entropy), source, &note.tool)
+            } else {
+                head.fence_from(fresh(entropy), source, &output.origin)
+            }
         });
         let first = serde_json::to_string(&note).unwrap_or_default();
         let content = match block {

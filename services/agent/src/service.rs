@@ -69,8 +69,10 @@ pub struct Deps {
     pub entropy: Arc<dyn Entropy>,
     /// The registry.
     pub registry: Arc<dyn Registry>,
-    /// The runner.
+    /// The runner's process for what is done on this machine.
     pub runner: Arc<dyn Runner>,
+    /// The runner's process for what leaves the house.
+    pub egress: Arc<dyn Runner>,
     /// The model.
     pub model: Arc<dyn Model>,
 }
@@ -102,6 +104,7 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
     let agent = Arc::new(Agent {
         registry: deps.registry,
         runner: deps.runner,
+        egress: deps.egress,
         model: deps.model,
         journal: Journal(database.clone()),
         clock: deps.clock,

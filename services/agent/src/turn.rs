@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kazma_domain::{Clock, Entropy, TurnState};
+use kazma_domain::{Clock, Entropy, Service, TurnState};
 use kazma_store::StoreError;
 use kazma_wire::{
     Problem,
@@ -27,11 +27,25 @@ mod thinking;
 pub(crate) struct Agent {
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) runner: Arc<dyn Runner>,
+    pub(crate) egress: Arc<dyn Runner>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) journal: Journal,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) backoff: Backoff,
+}
+
+impl Agent {
+    /// Whom a call of `executor` is named to; none if the agent names nothing to it.
+    fn runner_of(&self, executor: Service) -> Option<&dyn Runner> {
+        match executor {
+            Service::RunnerApi => Some(&*self.runner),
+            Service::RunnerEgress => Some(&*self.egress),
+            Service::Gateway | Service::Agent | Service::GateRegistry | Service::RunnerBroker => {
+                None
+            }
+        }
+    }
 }
 
 /// Why a turn's work stopped before its last words.

@@ -168,6 +168,7 @@ async fn cycle(
             truncated: false,
             total_bytes: 3,
             note: String::new(),
+            origin: String::new(),
         },
     };
     registry

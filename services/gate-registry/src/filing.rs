@@ -212,6 +212,7 @@ impl Registry {
                 EntryKind::Message { text, .. } => Some(Heard::Person(text)),
                 EntryKind::Result { tool, output, .. } => Some(Heard::Tool {
                     tool,
+                    origin: &output.origin,
                     text: &output.text,
                 }),
                 // The agent's own words prove nothing.

@@ -189,6 +189,7 @@ impl Registry {
         short("outcome.summary", &request.outcome.summary, SUMMARY_MAX)?;
         short("output.text", &request.output.text, limits::OUTPUT_MAX)?;
         short("output.note", &request.output.note, SUMMARY_MAX)?;
+        short("output.origin", &request.output.origin, SUMMARY_MAX)?;
         let call = self
             .write(move |tx, step| {
                 Box::pin(async move {

@@ -6,8 +6,12 @@ use std::net::SocketAddr;
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use kazma_domain::{Digest, Service};
+use kazma_netguard::Origin;
 use kazma_runtime::{Confinement, Connect};
 use serde::{Deserialize, Serialize};
+
+/// Ports of the internet: the web, and name servers, which are asked over TCP where an answer is long.
+const WEB: [u16; 3] = [80, 443, 53];
 
 /// What one service is told. Secrets travel here, never in arguments or the environment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,7 +47,7 @@ impl Boot {
             registry,
             gateway,
             runner,
-            egress: _,
+            egress,
             agent,
         } = self.peers;
         // Each asks itself once whether it serves.
@@ -53,8 +57,17 @@ impl Boot {
             Role::RunnerApi { workspace, .. } => {
                 nothing(Vec::new(), Some(workspace), mesh(&[runner, registry]))
             }
-            Role::Agent => nothing(Vec::new(), None, mesh(&[agent, registry, gateway, runner])),
-            Role::RunnerEgress => nothing(Vec::new(), None, Connect::Anywhere),
+            Role::Agent => nothing(
+                Vec::new(),
+                None,
+                mesh(&[agent, registry, gateway, runner, egress]),
+            ),
+            Role::RunnerEgress { search } => {
+                let mut ports = vec![egress.port(), registry.port()];
+                ports.extend(WEB);
+                ports.extend(search.as_ref().map(Origin::port));
+                nothing(Vec::new(), None, Connect::Ports(ports))
+            }
             Role::Gateway(options) => {
                 let run = options.services_file.parent().map(ToOwned::to_owned);
                 nothing(run.into_iter().collect(), None, Connect::Anywhere)
@@ -105,7 +118,10 @@ pub(crate) enum Role {
         jail_uid: Option<u32>,
         tier: Tier,
     },
-    RunnerEgress,
+    RunnerEgress {
+        /// Where searches go.
+        search: Option<Origin>,
+    },
     RunnerApi {
         workspace: Utf8PathBuf,
         broker: Utf8PathBuf,

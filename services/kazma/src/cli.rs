@@ -146,6 +146,9 @@ pub(crate) struct Up {
         default_value = ""
     )]
     pub(crate) trusted_proxies: String,
+    /// A SearXNG for web searches, such as `http://search.lan:8080`; it may be on this network
+    #[arg(long, env = "KAZMA_SEARXNG_URL", value_name = "URL")]
+    pub(crate) searxng_url: Option<String>,
     /// Strict posture
     #[arg(long, env = "KAZMA_PRODUCTION", action = clap::ArgAction::Set, value_parser = switch, default_value = "0", hide = true)]
     pub(crate) production: bool,

@@ -13,6 +13,7 @@ use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client, Enrolment, Identity, JoinToken, MeshError};
+use kazma_netguard::{Judge, Limits, Origin, SystemResolver};
 use kazma_runtime::{BoxError, Ended, Held, Lifecycle, SystemClock, SystemEntropy};
 use kazma_sandbox_runner::{api, broker, egress, executor};
 use kazma_signing::VerifyingKey;
@@ -95,7 +96,7 @@ async fn live(service: Service, boot: Boot, sockets: &mut ListenFd) -> Result<En
             });
             Ready { ca: None }
         }
-        Role::RunnerEgress => runner_egress(&house, tcp(sockets, 0)?).await?,
+        Role::RunnerEgress { search } => runner_egress(&house, tcp(sockets, 0)?, search).await?,
         Role::RunnerApi { workspace, broker } => {
             runner_api(&house, tcp(sockets, 0)?, workspace, broker).await?
         }
@@ -210,6 +211,7 @@ impl House {
         let at = match to {
             Service::Gateway => self.peers.gateway,
             Service::RunnerApi => self.peers.runner,
+            Service::RunnerEgress => self.peers.egress,
             _ => self.peers.registry,
         };
         Client::new(identity, to, at)
@@ -279,18 +281,38 @@ async fn registry(
     })
 }
 
-async fn runner_egress(house: &House, listener: TcpListener) -> Result<Ready, BoxError> {
-    let Enrolment { identity, .. } = house.enrol().await?;
+async fn runner_egress(
+    house: &House,
+    listener: TcpListener,
+    search: Option<Origin>,
+) -> Result<Ready, BoxError> {
+    let Enrolment {
+        identity,
+        permit_key,
+    } = house.enrol().await?;
     let at = listener.local_addr()?;
     let deps = egress::Deps {
         identity: identity.clone(),
         listener,
+        registry: Arc::new(executor::MeshRegistry(
+            house.client(&identity, Service::GateRegistry)?,
+        )),
+        permit_key: VerifyingKey::from_base64(permit_key.trim())?,
+        client: kazma_netguard::Client::new(
+            Judge::default(),
+            Limits::default(),
+            Arc::new(SystemResolver),
+        ),
+        clock: house.clock.clone(),
+        entropy: house.entropy.clone(),
+    };
+    let options = egress::Options {
+        search,
+        ..egress::Options::default()
     };
     let life = house.life.clone();
     house.life.spawn_essential("egress", async move {
-        egress::serve(egress::Options {}, deps, life)
-            .await
-            .map_err(Into::into)
+        egress::serve(options, deps, life).await.map_err(Into::into)
     });
     house.answers(&identity, at).await?;
     Ok(Ready { ca: None })
@@ -341,6 +363,7 @@ async fn agent(house: &House, listener: TcpListener) -> Result<Ready, BoxError> 
             house.client(&identity, Service::GateRegistry)?,
         )),
         runner: Arc::new(MeshRunner(house.client(&identity, Service::RunnerApi)?)),
+        egress: Arc::new(MeshRunner(house.client(&identity, Service::RunnerEgress)?)),
         model: Arc::new(MeshModel(house.client(&identity, Service::Gateway)?)),
     };
     let (options, life) = (

@@ -127,8 +127,8 @@ async fn a_page_comes_from_the_address_that_was_judged() {
         .await
         .unwrap();
     assert_eq!(
-        (got.status, got.body.as_slice(), got.truncated),
-        (200, &b"/a?b"[..], false)
+        (got.status, got.body.as_slice(), got.cut),
+        (200, &b"/a?b"[..], None)
     );
     assert_eq!(got.content_type.as_deref(), Some("text/plain"));
     // One lookup: a second answer has no chance.
@@ -212,7 +212,7 @@ async fn every_hop_is_judged_again() {
     );
     let page = client.fetch(&at("/on")).await.unwrap();
     assert_eq!(
-        (page.url.host_str(), page.body.as_slice()),
+        (page.url().unwrap().host_str(), page.body.as_slice()),
         (Some("other.example"), &b"end"[..])
     );
     assert!(trap.requests.lock().unwrap().is_empty());
@@ -251,14 +251,17 @@ async fn headers_that_lead_elsewhere_are_not_followed() {
         );
     }
     let url = format!("http://site.example:{}/near", server.port);
-    assert_eq!(client.fetch(&url).await.unwrap().url.path(), "/near");
+    assert_eq!(
+        client.fetch(&url).await.unwrap().url().unwrap().path(),
+        "/near"
+    );
     assert_eq!(server.requests.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
 async fn bodies_and_times_are_bounded() {
     let server = server(|path, _| match path {
-        "/endless" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc".to_owned(),
+        "/endless" | "/broken" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc".to_owned(),
         "/exact" => page(&"x".repeat(1_000)),
         _ => page(&"x".repeat(100_000)),
     })
@@ -266,14 +269,112 @@ async fn bodies_and_times_are_bounded() {
     let mut client = client(&server, Script::new(&[&[HERE]]));
     let at = |path: &str| format!("http://site.example:{}{path}", server.port);
     let exact = client.fetch(&at("/exact")).await.unwrap();
-    assert_eq!((exact.body.len(), exact.truncated), (1_000, false));
+    assert_eq!((exact.body.len(), exact.cut), (1_000, None));
     let large = client.fetch(&at("/large")).await.unwrap();
-    assert_eq!((large.body.len(), large.truncated), (1_000, true));
-    client.limits.total = Duration::from_millis(200);
-    assert!(matches!(
-        client.fetch(&at("/endless")).await,
-        Err(Error::TimedOut(_))
-    ));
+    assert_eq!((large.body.len(), large.cut), (1_000, Some(Cut::Size)));
+    // Long enough for a loaded machine to begin to answer.
+    client.limits.total = Duration::from_secs(3);
+    let endless = client.fetch(&at("/endless")).await.unwrap();
+    assert_eq!(
+        (endless.body.as_slice(), endless.cut),
+        (&b"abc"[..], Some(Cut::Time))
+    );
+    let broken = client.fetch(&at("/broken")).await.unwrap();
+    assert_eq!(
+        (broken.body.as_slice(), broken.cut, broken.length),
+        (&b"abc"[..], Some(Cut::Broken), Some(10))
+    );
+}
+
+/// A resolver that never answers.
+#[derive(Debug)]
+struct Silent;
+
+impl Resolve for Silent {
+    fn resolve<'a>(&'a self, _: &'a str) -> Boxed<'a, std::io::Result<Answers>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A resolver that says so.
+#[derive(Debug)]
+struct Unknown;
+
+impl Resolve for Unknown {
+    fn resolve<'a>(&'a self, _: &'a str) -> Boxed<'a, std::io::Result<Answers>> {
+        Box::pin(async { Err(std::io::Error::other("no such name")) })
+    }
+}
+
+#[tokio::test]
+async fn each_way_not_to_answer_has_its_own_words() {
+    kazma_mesh::install_crypto_provider();
+    // Bound and never accepted from: the connection stands, and nobody answers.
+    let silent = TcpListener::bind((HERE, 0)).await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    // Bound and let go again: nobody listens.
+    let gone = TcpListener::bind((HERE, 0)).await.unwrap();
+    let nobody = gone.local_addr().unwrap().port();
+    drop(gone);
+    let limits = Limits {
+        total: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let judge = Judge::default().with_own(HERE, port).with_own(HERE, nobody);
+    let fetch = async |resolver: Arc<dyn Resolve>, port: u16, limits: Limits| {
+        let client = Client::new(judge.clone(), limits, resolver);
+        let url = format!("http://site.example:{port}/");
+        client.fetch(&url).await.unwrap_err().to_string()
+    };
+    for (resolver, port, words) in [
+        (
+            Arc::new(Silent) as Arc<dyn Resolve>,
+            port,
+            "looking the name",
+        ),
+        (
+            Script::new(&[&[HERE]]),
+            port,
+            "the answer of the server took",
+        ),
+    ] {
+        let said = fetch(resolver, port, limits).await;
+        assert!(said.starts_with(words), "{said}");
+    }
+    for (resolver, words) in [
+        (
+            Arc::new(Unknown) as Arc<dyn Resolve>,
+            "could not be looked up",
+        ),
+        (Script::new(&[&[HERE]]), "refused the connection"),
+    ] {
+        let said = fetch(resolver, nobody, Limits::default()).await;
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_to_be_sent_is_what_is_sent() {
+    let server = server(|path, _| page(path)).await;
+    let client = client(&server, Script::new(&[&[HERE]]));
+    let url = format!("http://site.example:{}/a%20b?c=d", server.port);
+    let got = client.fetch(&url).await.unwrap();
+    let said = Client::request(got.url().unwrap());
+    let head = server.requests.lock().unwrap()[0].clone();
+    let mut sent: Vec<String> = head
+        .trim_end()
+        .lines()
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let first = sent.remove(0);
+    assert_eq!(first, format!("{} http/1.1", said[0].to_ascii_lowercase()));
+    let mut headers: Vec<String> = said[1..]
+        .iter()
+        .map(|line| line.to_ascii_lowercase())
+        .collect();
+    headers.sort();
+    sent.sort();
+    assert_eq!(sent, headers);
 }
 
 #[tokio::test]

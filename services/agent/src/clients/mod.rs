@@ -113,6 +113,8 @@ pub enum EntryKind {
 pub struct Returned {
     /// The text.
     pub text: Untrusted<String>,
+    /// Where it came from, such as the address of a page; empty where the tool's name says it.
+    pub origin: Untrusted<String>,
     /// How many bytes there were in all.
     pub total_bytes: u64,
     /// Whether the executor cut it.
@@ -136,6 +138,7 @@ impl From<kazma_wire::executor::Output> for Returned {
     fn from(output: kazma_wire::executor::Output) -> Self {
         Self {
             text: Untrusted::new(output.text),
+            origin: Untrusted::new(output.origin),
             total_bytes: output.total_bytes,
             truncated: output.truncated,
         }

@@ -76,6 +76,8 @@ pub(crate) struct World {
     pub(crate) problems: Vec<(&'static str, Problem)>,
     pub(crate) hands: Hands,
     pub(crate) named: u32,
+    /// Tools that were named to the process for what leaves the house.
+    pub(crate) named_outside: Vec<String>,
     pub(crate) unroutable: Vec<UnroutableRequest>,
     /// The model's next answers; none is one that never comes.
     pub(crate) answers: VecDeque<Vec<Delta>>,
@@ -136,6 +138,7 @@ pub(crate) async fn stage(message: &str) -> Stage {
             problems: Vec::new(),
             hands: Hands::Work,
             named: 0,
+            named_outside: Vec::new(),
             unroutable: Vec::new(),
             answers: VecDeque::new(),
             asked: Vec::new(),
@@ -153,6 +156,7 @@ pub(crate) async fn stage(message: &str) -> Stage {
     let agent = Arc::new(Agent {
         registry: Arc::<House>::clone(&house),
         runner: Arc::<House>::clone(&house),
+        egress: Arc::new(Outside(Arc::clone(&house))),
         model: Arc::new(Arc::clone(&house)),
         journal: Journal(Database::open(&path, &MIGRATIONS).await.unwrap()),
         clock: Arc::new(Fixed),
@@ -351,6 +355,7 @@ pub(crate) fn text(text: &str) -> Output {
         truncated: false,
         total_bytes: u64::try_from(text.len()).unwrap(),
         note: String::new(),
+        origin: String::new(),
     }
 }
 
@@ -527,6 +532,18 @@ impl Registry for House {
             self.look(|world| world.unroutable.push(request));
             Ok(call)
         })
+    }
+}
+
+/// The double as the process for what leaves the house: it notes what is named to it.
+#[derive(Debug)]
+struct Outside(Arc<House>);
+
+impl Runner for Outside {
+    fn plan(&self, request: PlanRequest) -> Answer<'_, Call> {
+        self.0
+            .change(|world| world.named_outside.push(request.tool.clone()));
+        self.0.plan(request)
     }
 }
 

@@ -258,3 +258,23 @@ async fn the_past_is_told_with_its_calls_and_only_up_to_this_message() {
         ["system", "first", "", "tool", "It says abc.", "second"]
     );
 }
+
+#[tokio::test]
+async fn what_leaves_the_house_is_named_to_the_process_for_it_alone() {
+    let stage = stage("look").await;
+    stage.house.change(|w| {
+        w.begins.extend([
+            ("read_url", settled(true, "fetched")),
+            ("file_read", settled(true, "read")),
+        ]);
+    });
+    stage.house.says(vec![
+        call("read_url", r#"{"url":"https://a.example/"}"#),
+        call("file_read", r#"{"path":"a"}"#),
+        end("tool_calls"),
+    ]);
+    stage.house.says(says("done"));
+    stage.run().await;
+    let (outside, named) = stage.house.look(|w| (w.named_outside.clone(), w.named));
+    assert_eq!((outside, named), (vec!["read_url".to_owned()], 2));
+}

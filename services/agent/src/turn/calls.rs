@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kazma_domain::{Call, CallId, Service, State, Tool, TurnState};
+use kazma_domain::{Call, CallId, State, Tool, TurnState};
 use kazma_faults::{Point, reach};
 use kazma_store::agent::{Step, StepCall};
 use kazma_wire::{
@@ -15,7 +15,11 @@ use kazma_wire::{
 use serde_json::Value;
 
 use super::{Stopped, Turn, stopped};
-use crate::{clients::Seen, context::Exchange, note::Told};
+use crate::{
+    clients::{Runner, Seen},
+    context::Exchange,
+    note::Told,
+};
 
 impl Turn<'_> {
     /// Files all calls of a step in their order, waits until each has an end, and says what came of it.
@@ -50,7 +54,8 @@ impl Turn<'_> {
             text => serde_json::from_str::<Value>(text),
         };
         let runs = Tool::find(&call.tool)
-            .is_some_and(|tool| tool.executor == Service::RunnerApi && tool.is_built());
+            .filter(|tool| tool.is_built())
+            .and_then(|tool| self.agent.runner_of(tool.executor));
         let answer = match arguments {
             Err(error) => {
                 let what = format!("not JSON: {error}");
@@ -60,8 +65,10 @@ impl Turn<'_> {
                 let what = "they must be a JSON object";
                 return Ok(Err(Box::new(Told::invalid(&call.tool, None, what))));
             }
-            Ok(arguments) if runs => self.plan(call, arguments).await,
-            Ok(arguments) => self.unroutable(call, arguments).await,
+            Ok(arguments) => match runs {
+                Some(runner) => self.plan(runner, call, arguments).await,
+                None => self.unroutable(call, arguments).await,
+            },
         };
         match answer {
             Ok(filed) => Ok(Ok(filed.id)),
@@ -75,7 +82,12 @@ impl Turn<'_> {
         }
     }
 
-    async fn plan(&self, call: &StepCall, arguments: Value) -> Result<Call, Box<Problem>> {
+    async fn plan(
+        &self,
+        runner: &dyn Runner,
+        call: &StepCall,
+        arguments: Value,
+    ) -> Result<Call, Box<Problem>> {
         let agent = self.agent;
         let request = PlanRequest {
             thread: self.live.thread,
@@ -86,9 +98,7 @@ impl Turn<'_> {
         };
         agent
             .backoff
-            .insist(&*agent.entropy, "runner", || {
-                agent.runner.plan(request.clone())
-            })
+            .insist(&*agent.entropy, "runner", || runner.plan(request.clone()))
             .await
     }
 

@@ -355,6 +355,7 @@ pub(crate) fn ending(text: &str) -> SettleRequest {
             truncated: false,
             total_bytes: text.len() as u64,
             note: String::new(),
+            origin: String::new(),
         },
     }
 }

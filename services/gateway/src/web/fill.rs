@@ -316,6 +316,14 @@ impl Reader<'_> {
                     .to_owned(),
             );
         }
+        if let Action::FetchUrl { url, .. } = &view.card.plan.action
+            && url.starts_with("http:")
+        {
+            warnings.push(
+                "The connection is not encrypted: whoever is on the way can read and change what is fetched."
+                    .to_owned(),
+            );
+        }
         if view.state == "pending" {
             warnings.extend(view.votes.iter().map(|vote| match vote.decision {
                 Decision::Deny => {
@@ -371,6 +379,23 @@ fn exact(plan: &Plan) -> Vec<Exact> {
                 .chain(names)
                 .collect()
         }
+        Action::FetchUrl {
+            host, url, sends, ..
+        } => vec![
+            Exact::field("host", host),
+            Exact::field("address", url),
+            Exact::code("all that is sent", &sends.join("\n")),
+        ],
+        Action::SearchWeb {
+            service,
+            query,
+            sends,
+            ..
+        } => vec![
+            Exact::field("search service", service),
+            Exact::field("words", query),
+            Exact::code("all that is sent", &sends.join("\n")),
+        ],
     }
 }
 
@@ -462,6 +487,13 @@ fn details(view: &GateView) -> Vec<Detail> {
                     .map(|digest| code("File now", digest.to_string())),
             );
             rows.push(code("File afterwards", after.to_string()));
+        }
+        Action::FetchUrl { part, .. } => rows.push(words(
+            "Returned",
+            format!("{} characters from character {}", part.limit, part.offset),
+        )),
+        Action::SearchWeb { results, .. } => {
+            rows.push(words("Returned", format!("at most {results} results")));
         }
         Action::ReadFile { .. } | Action::ListFolder { .. } => {}
     }

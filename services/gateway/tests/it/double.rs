@@ -331,6 +331,7 @@ pub(crate) fn output(text: &str) -> Output {
         truncated: false,
         total_bytes: text.len() as u64,
         note: String::new(),
+        origin: String::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From inside a process that is confined as the agent's is: what it still reaches.
+//! From inside a process that is confined as a service's is: what it still reaches.
 
 use std::{
     fs,
@@ -38,10 +38,14 @@ fn start(program: &str) -> std::io::Result<std::process::Child> {
 )]
 /// Not a test: the process that the next one looks into.
 #[test]
-#[ignore = "started by the_agent_s_process_reaches_its_folder_and_its_peers_alone"]
-fn a_process_confined_as_the_agent_s() {
+#[ignore = "started by a_service_s_process_reaches_its_folder_and_its_peers_alone"]
+fn a_process_confined_as_a_service_s() {
     let told = fs::read_to_string(std::env::var("KAZMA_TEST_BOOT").unwrap()).unwrap();
     let boot: Boot = serde_json::from_str(&told).unwrap();
+    let elsewhere: SocketAddr = std::env::var("KAZMA_TEST_ELSEWHERE")
+        .unwrap()
+        .parse()
+        .unwrap();
     let data = boot.folder.parent().unwrap().to_owned();
     let parent = getppid().unwrap();
     let held = confine(&boot.needs()).unwrap();
@@ -58,7 +62,7 @@ fn a_process_confined_as_the_agent_s() {
         "read its own": word(fs::read(boot.folder.join("note"))),
         "write its own": word(fs::write(boot.folder.join("new"), "x")),
         "connect to the registry": connect(boot.peers.registry),
-        "connect elsewhere": connect(boot.peers.egress),
+        "connect elsewhere": connect(elsewhere),
         "listen": word(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))),
         "read another's": word(fs::read(data.join("gateway/secret"))),
         "list another's": word(fs::read_dir(data.join("gateway"))),
@@ -71,22 +75,31 @@ fn a_process_confined_as_the_agent_s() {
     fs::write(boot.folder.join("answer"), answer.to_string()).unwrap();
 }
 
+#[test]
+fn a_service_s_process_reaches_its_folder_and_its_peers_alone() {
+    for (service, role) in [
+        ("agent", Role::Agent),
+        ("runner-egress", Role::RunnerEgress { search: None }),
+    ] {
+        confined_as(service, role);
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a confined process cannot be let go again, so it is another one"
 )]
-#[test]
-fn the_agent_s_process_reaches_its_folder_and_its_peers_alone() {
+fn confined_as(service: &str, role: Role) {
     let data = tempfile::tempdir().unwrap();
     let data = Utf8PathBuf::try_from(data.path().to_owned()).unwrap();
-    for (folder, file) in [("agent", "note"), ("gateway", "secret")] {
+    for (folder, file) in [(service, "note"), ("gateway", "secret")] {
         fs::create_dir_all(data.join(folder)).unwrap();
         fs::write(data.join(folder).join(file), "words").unwrap();
     }
-    let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    let [registry, egress] = listeners.each_ref().map(|l| l.local_addr().unwrap());
+    let listeners = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let [registry, egress, elsewhere] = listeners.each_ref().map(|l| l.local_addr().unwrap());
     let boot = Boot {
-        folder: data.join("agent"),
+        folder: data.join(service),
         log: None,
         token: None,
         peers: Peers {
@@ -96,18 +109,19 @@ fn the_agent_s_process_reaches_its_folder_and_its_peers_alone() {
             egress,
             agent: registry,
         },
-        role: Role::Agent,
+        role,
     };
     let told = data.join("boot.json");
     fs::write(&told, serde_json::to_string(&boot).unwrap()).unwrap();
     let ended = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "boot::tests::a_process_confined_as_the_agent_s"])
+        .args(["--exact", "boot::tests::a_process_confined_as_a_service_s"])
         .arg("--ignored")
         .env("KAZMA_TEST_BOOT", &told)
+        .env("KAZMA_TEST_ELSEWHERE", elsewhere.to_string())
         .output()
         .unwrap();
     assert!(ended.status.success(), "{ended:?}");
-    let answer = fs::read(data.join("agent/answer")).unwrap();
+    let answer = fs::read(data.join(service).join("answer")).unwrap();
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     let mut expected = json!({
         "held": answer["held"],
@@ -132,5 +146,5 @@ fn the_agent_s_process_reaches_its_folder_and_its_peers_alone() {
             }
         }
     }
-    assert_eq!(answer, expected);
+    assert_eq!(answer, expected, "{service}");
 }

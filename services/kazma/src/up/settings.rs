@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kazma_netguard::Origin;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -24,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) secret: Option<SecretString>,
     pub(crate) trusted_proxies: Vec<String>,
     pub(crate) model: Model,
+    /// Where searches go.
+    pub(crate) search: Option<Origin>,
     pub(crate) production: bool,
     pub(crate) json: bool,
     pub(crate) log: Option<String>,
@@ -100,11 +103,19 @@ impl TryFrom<cli::Up> for Settings {
             secret,
             trusted_proxies: proxies(&up.trusted_proxies)?,
             model: model(up.model, up.demo)?,
+            search: search(up.searxng_url.as_deref())?,
             production: up.production,
             json: up.json,
             log: up.log,
         })
     }
+}
+
+/// The search service's origin, with the base path it answers beneath.
+fn search(url: Option<&str>) -> Result<Option<Origin>, Usage> {
+    let set = url.map(str::trim).filter(|url| !url.is_empty());
+    set.map(|url| Origin::read(url).map_err(|error| Usage(format!("KAZMA_SEARXNG_URL: {error}"))))
+        .transpose()
 }
 
 fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Usage> {
@@ -187,6 +198,10 @@ mod tests {
             ),
             (&["--sandbox", "local"], "--sandbox"),
             (&["--trusted-proxies", "*"], "KAZMA_TRUSTED_PROXIES"),
+            (
+                &["--searxng-url", "http://u:p@search.lan"],
+                "KAZMA_SEARXNG_URL",
+            ),
             (
                 &["--model-base-url", "http://localhost:1/v1"],
                 "KAZMA_MODEL",

@@ -233,7 +233,9 @@ impl House {
                 jail_uid: (self.folder.owners == Owners::Separate).then_some(NOBODY),
                 tier: self.settings.tier.clone(),
             },
-            Service::RunnerEgress => Role::RunnerEgress,
+            Service::RunnerEgress => Role::RunnerEgress {
+                search: self.settings.search.clone(),
+            },
             Service::RunnerApi => Role::RunnerApi {
                 workspace: self.workspace.clone(),
                 broker: self.folder.broker_socket(),

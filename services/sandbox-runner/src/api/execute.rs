@@ -205,7 +205,7 @@ fn text(result: Result<Returned, String>) -> Finish {
                 text: text.text,
                 truncated: text.truncated,
                 total_bytes: text.total_bytes,
-                note: String::new(),
+                ..Output::default()
             },
         }),
         Err(why) => failed(why),

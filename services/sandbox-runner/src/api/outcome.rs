@@ -53,6 +53,7 @@ impl Printed {
             truncated: out.cut || err.cut,
             total_bytes: out.total + err.total,
             note: note(ended),
+            origin: String::new(),
         }
     }
 }

@@ -35,6 +35,9 @@ impl Workbench {
             Action::ReadFile { .. } | Action::ListFolder { .. } => failed(
                 "interrupted: the runner was started anew while it read; nothing was changed",
             ),
+            Action::FetchUrl { .. } | Action::SearchWeb { .. } => {
+                Finish::Lost("Nothing that leaves the house is done by this process.".to_owned())
+            }
         }
     }
 

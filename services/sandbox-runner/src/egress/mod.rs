@@ -1,19 +1,50 @@
-//! The egress process: the one part of the runner that may reach the internet.
+//! The runner's egress process: the one part of the runner that may reach the internet.
 //!
-//! This build has no tool that leaves the house, so the process joins the mesh, says that it lives, and
-//! offers nothing. It is there so that the separation is: no workspace, no engine, its own identity.
+//! It has an identity of its own, no workspace, no engine and no socket of the broker. What is asked for by
+//! text that nobody vouches for goes through the guard of `kazma-netguard`; what the operator configured goes
+//! to that origin alone.
+//!
+//! **Invariant:** nothing is sent, and no name is looked up, before a permit for it was redeemed.
+
+mod arguments;
+mod fetch;
+mod reach;
+mod routes;
+mod search;
+#[cfg(test)]
+mod tests;
+mod text;
 
 use std::{net::TcpListener, sync::Arc};
 
-use axum::{Router, routing::get};
+use kazma_domain::{Clock, Entropy};
 use kazma_mesh::{Identity, MeshError};
+use kazma_netguard::{Client, Origin};
 use kazma_runtime::Lifecycle;
+use kazma_signing::VerifyingKey;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
-use crate::executor::health;
+use crate::executor::{Executor, Grounding, Registry};
+use reach::Reach;
 
-/// Settings of the egress process: none yet.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Options {}
+/// Settings of the egress process.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where searches go. Setting `KAZMA_SEARXNG_URL`.
+    pub search: Option<Origin>,
+    /// Fetches at the same time. Each holds a body and its text, at most some 8 MiB together.
+    pub slots: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            search: None,
+            slots: 4,
+        }
+    }
+}
 
 /// What the egress process stands on.
 #[derive(Debug)]
@@ -22,6 +53,16 @@ pub struct Deps {
     pub identity: Arc<Identity>,
     /// Where it listens.
     pub listener: TcpListener,
+    /// The gate registry.
+    pub registry: Arc<dyn Registry>,
+    /// The registry's key for permits.
+    pub permit_key: VerifyingKey,
+    /// The guarded client.
+    pub client: Client,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for ids.
+    pub entropy: Arc<dyn Entropy>,
 }
 
 /// Why the egress process ends.
@@ -37,12 +78,30 @@ pub enum Error {
 /// # Errors
 ///
 /// Says why it cannot begin, or ended early.
-pub async fn serve(_: Options, deps: Deps, lifecycle: Lifecycle) -> Result<(), Error> {
-    tracing::info!("no tool of this build leaves the house; the egress process offers none");
-    Ok(kazma_mesh::serve(deps.listener, deps.identity, router(), lifecycle.soft()).await?)
+pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result<(), Error> {
+    let on = Grounding {
+        registry: deps.registry,
+        key: deps.permit_key,
+        clock: deps.clock,
+        entropy: deps.entropy,
+    };
+    let executor = executor(options, deps.client, on, lifecycle.hard());
+    let app = routes::routes(executor.clone());
+    Ok(executor
+        .serve(app, deps.identity, deps.listener, &lifecycle)
+        .await?)
 }
 
-/// The routes of the egress process: its health alone.
-pub fn router() -> Router {
-    Router::new().route("/v1/health", get(health))
+fn executor(
+    options: Options,
+    client: Client,
+    on: Grounding,
+    hard: CancellationToken,
+) -> Executor<Reach> {
+    let hands = Reach {
+        client,
+        search: options.search,
+        slots: Arc::new(Semaphore::new(options.slots)),
+    };
+    Executor::new(on, hands, hard)
 }
