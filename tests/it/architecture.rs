@@ -161,6 +161,7 @@ fn each_power_has_one_crate_that_holds_it() {
         ("bollard", &["kazma-sandbox-runner"]),
         ("kube", &["kazma-sandbox-runner"]),
         ("askama", &["kazma-gateway"]),
+        ("html5ever", &["kazma-sandbox-runner"]),
         ("aes-gcm", &["kazma-vault"]),
     ] {
         for name in workspace.member_names() {
@@ -217,6 +218,27 @@ fn what_is_banned_everywhere_is_nowhere() {
             "{name} uses anyhow"
         );
     }
+}
+
+#[test]
+fn no_program_is_built_with_what_lets_tests_through_the_guard() {
+    let features = |package| {
+        cargo(&[
+            "tree",
+            "--package",
+            package,
+            "--edges=normal,features",
+            "--prefix=none",
+            "--offline",
+        ])
+    };
+    let testing = "kazma-netguard feature \"testing\"";
+    for program in ["kazma", "kazma-sandbox-runner"] {
+        let tree = features(program);
+        assert!(tree.contains("kazma-netguard"), "the tree was not read");
+        assert!(!tree.contains(testing), "{program} has it");
+    }
+    assert!(features("kazma-testkit").contains(testing));
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod architecture;
 mod containers;
 mod crash;
 mod disk;
-mod outside;
 mod processes;
 mod reach;
 mod separation;

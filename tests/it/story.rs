@@ -1,6 +1,8 @@
 //! The story, with every service in one process: a person approves one exact call, and exactly that
 //! call runs, once, whatever is stopped and started in between.
 
+mod outside;
+
 use jiff::SignedDuration;
 use kazma_domain::Service;
 use kazma_testkit::Kit;
