@@ -3,6 +3,8 @@
 
 mod outside;
 
+mod shell;
+
 use jiff::SignedDuration;
 use kazma_domain::Service;
 use kazma_testkit::Kit;

@@ -88,6 +88,17 @@ impl Tool {
                                 "description": "Seconds it may run; 30 unless set."},
                 }),
             ),
+            "shell_exec" => (
+                "Start one program in a fresh sandbox without network, in the workspace: ls, cat, head, tail, grep, \
+                 find, wc, sort, uniq, cut, tr, jq, git, tar, zip, cp, mv, mkdir, touch and their like. There is no \
+                 shell: no pipes, redirections, variables, wildcards or several commands; for those use python_exec. \
+                 Only programs that write see a writable workspace.",
+                json!({
+                    "command": {"type": "string", "description": "The program and its arguments, quoted as for a POSIX shell."},
+                    "timeout": {"type": "integer", "minimum": 1, "maximum": 300,
+                                "description": "Seconds it may run; 30 unless set."},
+                }),
+            ),
             "file_read" => (
                 "Read a text file of the workspace, by lines or by bytes.",
                 json!({
@@ -138,6 +149,7 @@ impl Tool {
         };
         let required: &[&str] = match self.name {
             "python_exec" => &["code"],
+            "shell_exec" => &["command"],
             "file_read" => &["path"],
             "file_write" => &["path", "content"],
             "read_url" => &["url"],

@@ -1,6 +1,8 @@
 //! A plan: what exactly an executor would do. The executor makes it, the card shows it, the permit is
 //! bound to its digest, and the executor makes it again before it acts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::{Digest, NotCanonical};
@@ -25,6 +27,23 @@ pub enum Action {
     RunPython {
         /// The whole code.
         code: String,
+        /// How long it may run, in milliseconds.
+        timeout_ms: u64,
+        /// Where it runs.
+        sandbox: Sandbox,
+    },
+    /// Starts one program in a fresh sandbox. No shell reads any of it.
+    RunCommand {
+        /// The program's absolute path in the sandbox, then its arguments, each as it is.
+        argv: Vec<String>,
+        /// The whole environment.
+        env: BTreeMap<String, String>,
+        /// The folder it starts in, beneath the workspace; empty for the workspace itself.
+        cwd: String,
+        /// The folders that it can write, beneath the workspace; an empty path is all of it. None: it only reads.
+        writable: Vec<String>,
+        /// Whether it runs code that lies in the workspace.
+        runs_code: bool,
         /// How long it may run, in milliseconds.
         timeout_ms: u64,
         /// Where it runs.
@@ -128,7 +147,7 @@ pub struct Sandbox {
     pub enforcement: Vec<String>,
     /// Which network it has; `none` unless a card says otherwise.
     pub network: String,
-    /// How it sees the workspace: `read-only` or `none`.
+    /// How it sees the workspace: `read-only`, `writable`, or `read-only but for` the folders that are named.
     pub workspace: String,
 }
 
@@ -145,7 +164,7 @@ impl Plan {
     /// The tier that would run this, if it runs code.
     pub fn sandbox(&self) -> Option<&Sandbox> {
         match &self.action {
-            Action::RunPython { sandbox, .. } => Some(sandbox),
+            Action::RunPython { sandbox, .. } | Action::RunCommand { sandbox, .. } => Some(sandbox),
             Action::WriteFile { .. }
             | Action::ReadFile { .. }
             | Action::ListFolder { .. }
@@ -160,13 +179,24 @@ impl Plan {
             Action::RunPython { code, sandbox, .. } => format!(
                 "Run {} of Python {} with{} network, workspace {}.",
                 count(code.lines().count().max(1), "line"),
-                match sandbox.tier.as_str() {
-                    "native" => "in a fresh jail on this machine",
-                    "docker" => "in a fresh container",
-                    "kubernetes" => "in a fresh pod",
-                    "e2b" => "in a fresh virtual machine",
-                    _ => "on this machine, without isolation,",
+                sandbox.place(),
+                if sandbox.network == "none" { "out" } else { "" },
+                sandbox.workspace,
+            ),
+            Action::RunCommand {
+                argv,
+                runs_code,
+                sandbox,
+                ..
+            } => format!(
+                "Run {}{} {} with{} network, workspace {}.",
+                argv.first().map_or("nothing", |path| last_name(path)),
+                if *runs_code {
+                    ", and code of the workspace,"
+                } else {
+                    ""
                 },
+                sandbox.place(),
                 if sandbox.network == "none" { "out" } else { "" },
                 sandbox.workspace,
             ),
@@ -195,6 +225,23 @@ impl Plan {
             }
         }
     }
+}
+
+impl Sandbox {
+    /// Where it is, in words.
+    fn place(&self) -> &'static str {
+        match self.tier.as_str() {
+            "native" => "in a fresh jail on this machine",
+            "docker" => "in a fresh container",
+            "kubernetes" => "in a fresh pod",
+            "e2b" => "in a fresh virtual machine",
+            _ => "on this machine, without isolation,",
+        }
+    }
+}
+
+fn last_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn count(n: usize, thing: &str) -> String {

@@ -192,7 +192,7 @@ mod tests {
     fn the_unroutable_route_denies_whatever_it_is_given() {
         for (tool, expected) in [
             ("no_such_tool", "unknown-tool"),
-            ("shell_exec", "not-built"),
+            ("code_exec", "not-built"),
             ("file_read", "unroutable"),
         ] {
             let verdict = decide(&Request {

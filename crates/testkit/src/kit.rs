@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     net::{SocketAddr, TcpListener},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     sync::Arc,
     time::Duration,
 };
@@ -19,6 +19,9 @@ use kazma_signing::VerifyingKey;
 use tokio::task::JoinHandle;
 
 use crate::{Api, BoxError, ShiftedClock};
+
+/// Who owns the workspace where root runs the tests: the runner's user, and the group of what only reads.
+const WORKSPACE: (u32, u32) = (61_102, 65_534);
 
 const TOKEN: &str = "kazma_testkit-token";
 
@@ -99,7 +102,13 @@ impl Kit {
         }
         let workspace = root.join("workspace");
         std::fs::create_dir(&workspace)?;
-        std::fs::set_permissions(&workspace, std::fs::Permissions::from_mode(0o755))?;
+        let mut mode = 0o755;
+        if std::fs::metadata(&workspace)?.uid() == 0 {
+            // As an installation by root does: no run may be root.
+            std::os::unix::fs::chown(&workspace, Some(WORKSPACE.0), Some(WORKSPACE.1))?;
+            mode = 0o2750;
+        }
+        std::fs::set_permissions(&workspace, std::fs::Permissions::from_mode(mode))?;
         let ca = Arc::new(Ca::load_or_create(&root.join("ca"), SystemClock.now())?);
         let bind = || TcpListener::bind("127.0.0.1:0");
         let mut sockets = HashMap::new();

@@ -125,9 +125,21 @@ pub(crate) enum Role {
     RunnerApi {
         workspace: Utf8PathBuf,
         broker: Utf8PathBuf,
+        shell: Shell,
     },
     Agent,
     Gateway(Box<Gateway>),
+}
+
+/// The groups of programs that `shell_exec` has beyond those that are always there.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Shell {
+    /// `mkdir`, `cp`, `mv` and `touch`.
+    pub(crate) mutate: bool,
+    /// `tar`, `gzip`, `zip` and `unzip`.
+    pub(crate) archive: bool,
+    /// `ps` and `pgrep`.
+    pub(crate) dev: bool,
 }
 
 /// Which tier runs code.

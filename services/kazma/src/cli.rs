@@ -76,15 +76,25 @@ pub(crate) struct PolicyArgv {
     /// Which programs are there
     #[arg(long, value_enum, default_value_t = Profile::Default)]
     pub(crate) profile: Profile,
+    #[command(flatten)]
+    pub(crate) shell: Shell,
+}
+
+/// Which programs `shell_exec` has.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Shell {
     /// Whether the archive programs are off in production
-    #[arg(long, env = "KAZMA_SHELL_STRICT", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    #[arg(id = "shell_strict", long = "strict", env = "KAZMA_SHELL_STRICT", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
     pub(crate) strict: Option<bool>,
     /// Whether mkdir, cp, mv and touch are there
-    #[arg(long, env = "KAZMA_SHELL_ALLOW_MUTATE", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
-    pub(crate) allow_mutate: Option<bool>,
+    #[arg(id = "shell_allow_mutate", long = "allow-mutate", env = "KAZMA_SHELL_ALLOW_MUTATE", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    pub(crate) mutate: Option<bool>,
     /// Whether tar, gzip, zip and their like are there
-    #[arg(long, env = "KAZMA_SHELL_ALLOW_ARCHIVE", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
-    pub(crate) allow_archive: Option<bool>,
+    #[arg(id = "shell_allow_archive", long = "allow-archive", env = "KAZMA_SHELL_ALLOW_ARCHIVE", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    pub(crate) archive: Option<bool>,
+    /// Programs outside of any sandbox: not in this version
+    #[arg(id = "host_shell", long = "host-shell", env = "KAZMA_HOST_SHELL", action = clap::ArgAction::Set, value_parser = switch, hide = true)]
+    pub(crate) host: Option<bool>,
 }
 
 /// A posture.
@@ -152,6 +162,8 @@ pub(crate) struct Up {
     /// Strict posture
     #[arg(long, env = "KAZMA_PRODUCTION", action = clap::ArgAction::Set, value_parser = switch, default_value = "0", hide = true)]
     pub(crate) production: bool,
+    #[command(flatten)]
+    pub(crate) shell: Shell,
     #[command(flatten)]
     pub(crate) model: Model,
     /// Which log lines to write, such as `info` or `kazma_agent=debug`

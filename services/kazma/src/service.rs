@@ -97,8 +97,18 @@ async fn live(service: Service, boot: Boot, sockets: &mut ListenFd) -> Result<En
             Ready { ca: None }
         }
         Role::RunnerEgress { search } => runner_egress(&house, tcp(sockets, 0)?, search).await?,
-        Role::RunnerApi { workspace, broker } => {
-            runner_api(&house, tcp(sockets, 0)?, workspace, broker).await?
+        Role::RunnerApi {
+            workspace,
+            broker,
+            shell,
+        } => {
+            let mut options = api::Options::new(workspace);
+            options.shell = kazma_policy::argv::Profile {
+                mutate: shell.mutate,
+                archive: shell.archive,
+                dev: shell.dev,
+            };
+            runner_api(&house, tcp(sockets, 0)?, options, broker).await?
         }
         Role::Agent => agent(&house, tcp(sockets, 0)?).await?,
         Role::Gateway(options) => {
@@ -321,7 +331,7 @@ async fn runner_egress(
 async fn runner_api(
     house: &House,
     listener: TcpListener,
-    workspace: camino::Utf8PathBuf,
+    options: api::Options,
     broker: camino::Utf8PathBuf,
 ) -> Result<Ready, BoxError> {
     let Enrolment {
@@ -342,9 +352,7 @@ async fn runner_api(
     };
     let life = house.life.clone();
     house.life.spawn_essential("runner", async move {
-        api::serve(api::Options::new(workspace), deps, life)
-            .await
-            .map_err(Into::into)
+        api::serve(options, deps, life).await.map_err(Into::into)
     });
     house.answers(&identity, at).await?;
     Ok(Ready { ca: None })

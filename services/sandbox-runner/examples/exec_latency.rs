@@ -144,7 +144,7 @@ fn shares(times: &mut [Duration]) -> serde_json::Value {
 async fn run(client: BrokerClient) -> anyhow::Result<(Duration, Duration)> {
     let started = Instant::now();
     let spec = RunSpec::new(CallId::new(SystemClock.now(), &SystemEntropy), "print(1)");
-    let mut stream = client.run_python(spec).await?;
+    let mut stream = client.run(spec).await?;
     let mut output = None;
     loop {
         match stream.next().await.context("no end")? {

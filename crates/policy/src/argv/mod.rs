@@ -18,7 +18,7 @@ mod verdict;
 use std::collections::BTreeMap;
 
 pub use paths::{Entry, Tree};
-pub use profile::{Group, Profile};
+pub use profile::{Group, Profile, programs};
 pub use text::split;
 pub use verdict::{Permitted, Refusal, Tier, Verdict};
 

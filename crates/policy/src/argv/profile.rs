@@ -68,23 +68,32 @@ pub enum Group {
     Dev,
 }
 
-const ALWAYS: [&str; 28] = [
+const ALWAYS: [&str; 29] = [
     "ls", "cat", "head", "tail", "grep", "find", "wc", "sort", "uniq", "echo", "printf", "date",
     "whoami", "pwd", "df", "du", "free", "uptime", "uname", "hostname", "git", "uv", "pytest",
-    "ruff", "mypy", "jq", "tr", "cut",
+    "ruff", "mypy", "jq", "tr", "cut", "sleep",
 ];
+
+const MUTATE: [&str; 4] = ["mkdir", "cp", "mv", "touch"];
+const ARCHIVE: [&str; 5] = ["tar", "gzip", "gunzip", "zip", "unzip"];
+const DEV: [&str; 3] = ["ps", "pgrep", "kazma"];
+
+const GROUPS: [(Group, &[&str]); 4] = [
+    (Group::Always, &ALWAYS),
+    (Group::Mutate, &MUTATE),
+    (Group::Archive, &ARCHIVE),
+    (Group::Dev, &DEV),
+];
+
+/// The names of all programs that there are in any posture.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().flat_map(|(_, names)| *names).copied()
+}
 
 /// The group of a program; none for one that is not on the list.
 fn group(name: &str) -> Option<Group> {
-    if ALWAYS.contains(&name) || name == "sleep" {
-        return Some(Group::Always);
-    }
-    match name {
-        "mkdir" | "cp" | "mv" | "touch" => Some(Group::Mutate),
-        "tar" | "gzip" | "gunzip" | "zip" | "unzip" => Some(Group::Archive),
-        "ps" | "pgrep" | "kazma" => Some(Group::Dev),
-        _ => None,
-    }
+    let found = GROUPS.iter().find(|(_, names)| names.contains(&name));
+    found.map(|(group, _)| *group)
 }
 
 /// Why a program that is not on the list is not: the kind that is known, else that it is unknown.

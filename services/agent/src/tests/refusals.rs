@@ -183,7 +183,7 @@ async fn tools_that_nobody_has_are_filed_with_the_registry() {
         reason: "unknown tool".to_owned(),
     };
     let refused = State::Denied { by: rule, at: at() };
-    let tools = ["made_up", "email_send", "memory_store", "shell_exec"];
+    let tools = ["made_up", "email_send", "memory_store", "code_exec"];
     for tool in tools {
         stage.house.look(|w| w.begins.push((tool, refused.clone())));
     }
@@ -202,7 +202,7 @@ async fn tools_that_nobody_has_are_filed_with_the_registry() {
                 (0, "made_up"),
                 (1, "email_send"),
                 (2, "memory_store"),
-                (3, "shell_exec")
+                (3, "code_exec")
             ]
         );
         assert_eq!(w.named, 0);

@@ -77,7 +77,7 @@ async fn what_nobody_runs_is_denied_with_its_reason() {
     let (thread, turn) = house.turn().await;
     for (index, tool, rule, words) in [
         (0, "no_such_tool", "unknown-tool", "unknown tool"),
-        (1, "shell_exec", "not-built", "not built in this version"),
+        (1, "code_exec", "not-built", "not built in this version"),
     ] {
         let request = UnroutableRequest {
             thread,

@@ -358,6 +358,12 @@ fn surface(surface: Surface) -> &'static str {
 fn exact(plan: &Plan) -> Vec<Exact> {
     match &plan.action {
         Action::RunPython { code, .. } => vec![Exact::code("code", code)],
+        Action::RunCommand {
+            argv,
+            cwd,
+            writable,
+            ..
+        } => command(plan, argv, cwd, writable),
         Action::WriteFile { path, diff, .. } => {
             vec![Exact::field("file", path), Exact::diff(path, diff)]
         }
@@ -397,6 +403,30 @@ fn exact(plan: &Plan) -> Vec<Exact> {
             Exact::code("all that is sent", &sends.join("\n")),
         ],
     }
+}
+
+/// What was asked for, and what that comes to, argument by argument.
+fn command(plan: &Plan, argv: &[String], cwd: &str, writable: &[String]) -> Vec<Exact> {
+    let place = |path: &str| match path {
+        "" => "the workspace".to_owned(),
+        path => path.to_owned(),
+    };
+    let asked = plan.arguments.get("command").and_then(|it| it.as_str());
+    let mut blocks: Vec<Exact> = asked
+        .iter()
+        .map(|line| Exact::field("asked for", line))
+        .collect();
+    blocks.push(Exact::command(
+        "what starts",
+        argv.iter().map(String::as_str),
+    ));
+    blocks.push(Exact::field("folder", &place(cwd)));
+    blocks.extend(
+        writable
+            .iter()
+            .map(|path| Exact::field("can write", &place(path))),
+    );
+    blocks
 }
 
 fn provenance(view: &GateView) -> Vec<Provenance> {
@@ -449,10 +479,10 @@ fn details(view: &GateView) -> Vec<Detail> {
     };
     let mut rows = vec![code("Tool", plan.tool.clone())];
     if let Some(arguments) = plan.arguments.as_object() {
-        // The code and the content stand above, whole.
+        // the code, the content and the command stand above, whole.
         let small = arguments
             .iter()
-            .filter(|(name, _)| !matches!(name.as_str(), "code" | "content"));
+            .filter(|(name, _)| !matches!(name.as_str(), "code" | "content" | "command"));
         rows.extend(
             small.map(|(name, value)| code(&format!("Argument {name}"), value.to_string())),
         );
@@ -470,10 +500,14 @@ fn details(view: &GateView) -> Vec<Detail> {
         rows.push(words("Workspace", sandbox.workspace.clone()));
     }
     match &plan.action {
-        Action::RunPython { timeout_ms, .. } => rows.push(words(
-            "Time limit",
-            format!("{} s", timeout_ms.div_ceil(1000)),
-        )),
+        Action::RunPython { timeout_ms, .. } => rows.push(words("Time limit", limit(*timeout_ms))),
+        Action::RunCommand {
+            env, timeout_ms, ..
+        } => {
+            rows.push(words("Time limit", limit(*timeout_ms)));
+            let variables = env.iter().map(|(name, value)| format!("{name}={value}"));
+            rows.extend(variables.map(|variable| code("Variable", variable)));
+        }
         Action::WriteFile {
             before,
             after,
@@ -509,6 +543,10 @@ fn details(view: &GateView) -> Vec<Detail> {
     rows
 }
 
+fn limit(milliseconds: u64) -> String {
+    format!("{} s", milliseconds.div_ceil(1000))
+}
+
 fn output(view: &GateView) -> String {
     let outputs: Vec<&str> = view
         .calls
@@ -517,4 +555,64 @@ fn output(view: &GateView) -> String {
         .map(|output| output.text.as_str())
         .collect();
     outputs.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use kazma_domain::plan::Sandbox;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_word_by_word_with_what_it_can_write() {
+        let plan = Plan {
+            tool: "shell_exec".to_owned(),
+            arguments: json!({"command": "cp 'a b' c"}),
+            action: Action::RunCommand {
+                argv: ["/usr/bin/cp", "a b", "c"].map(str::to_owned).to_vec(),
+                env: [("LANG".to_owned(), "C.UTF-8".to_owned())].into(),
+                cwd: String::new(),
+                writable: vec![".git".to_owned(), "out".to_owned()],
+                runs_code: false,
+                timeout_ms: 30_000,
+                sandbox: Sandbox {
+                    tier: "native".to_owned(),
+                    runtime: "bubblewrap".to_owned(),
+                    image: None,
+                    limit: String::new(),
+                    enforcement: Vec::new(),
+                    network: "none".to_owned(),
+                    workspace: "read-only but for .git, out".to_owned(),
+                },
+            },
+        };
+        assert_eq!(
+            plan.headline(),
+            "Run cp in a fresh jail on this machine without network, workspace read-only but for .git, out."
+        );
+        let drawn: Vec<(String, Vec<String>)> = exact(&plan)
+            .into_iter()
+            .map(|block| {
+                (
+                    block.label,
+                    block.lines.into_iter().map(|l| l.text).collect(),
+                )
+            })
+            .collect();
+        let block = |label: &str, lines: &[&str]| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            (label.to_owned(), lines)
+        };
+        assert_eq!(
+            drawn,
+            [
+                block("asked for", &["cp 'a b' c"]),
+                block("what starts", &["/usr/bin/cp", "a b", "c"]),
+                block("folder", &["the workspace"]),
+                block("can write", &[".git"]),
+                block("can write", &["out"]),
+            ]
+        );
+    }
 }

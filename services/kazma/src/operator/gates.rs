@@ -92,6 +92,13 @@ fn show(gate: &Value) -> Result<ExitCode, BoxError> {
             say(&format!("  {}", visible(line)))?;
         }
     }
+    let started = started(gate);
+    if !started.is_empty() {
+        say("")?;
+    }
+    for line in started {
+        say(&visible(&line))?;
+    }
     let diff = gate
         .pointer("/plan/action/diff")
         .and_then(Value::as_str)
@@ -103,6 +110,36 @@ fn show(gate: &Value) -> Result<ExitCode, BoxError> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a command comes to, a line for each argument, so that no blank hides where one ends.
+fn started(gate: &Value) -> Vec<String> {
+    let texts = |field: &str| {
+        let list = gate.pointer(&format!("/plan/action/{field}"));
+        let list = list.and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).collect::<Vec<_>>()
+    };
+    let place = |path: &str| match path {
+        "" => "the workspace".to_owned(),
+        path => path.to_owned(),
+    };
+    let argv = texts("argv");
+    if argv.is_empty() {
+        return Vec::new();
+    }
+    let words = argv.iter().enumerate();
+    let cwd = gate.pointer("/plan/action/cwd").and_then(Value::as_str);
+    std::iter::once("what starts:".to_owned())
+        .chain(
+            words.map(|(index, word)| format!("  {index:>3}  {}", word.replace('\n', "<U+000A>"))),
+        )
+        .chain(cwd.map(|path| format!("folder  {}", place(path))))
+        .chain(
+            texts("writable")
+                .iter()
+                .map(|path| format!("can write  {}", place(path))),
+        )
+        .collect()
 }
 
 /// Asks on the terminal. Silence, and anything but the word, is no.
@@ -141,7 +178,28 @@ fn is_invisible(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use serde_json::json;
+
+    use super::{started, visible};
+
+    #[test]
+    fn a_command_is_shown_word_by_word() {
+        let gate = json!({"plan": {"action": {
+            "argv": ["/usr/bin/cp", "a b", "c"], "cwd": "", "writable": [".git"],
+        }}});
+        assert_eq!(
+            started(&gate),
+            [
+                "what starts:",
+                "    0  /usr/bin/cp",
+                "    1  a b",
+                "    2  c",
+                "folder  the workspace",
+                "can write  .git",
+            ]
+        );
+        assert!(started(&json!({"plan": {"action": {"code": "1"}}})).is_empty());
+    }
 
     #[test]
     fn nothing_on_a_card_speaks_to_the_terminal() {

@@ -52,9 +52,9 @@ pub(crate) fn run(options: &PolicyArgv) -> Result<ExitCode, BoxError> {
     let disk = Disk::open(folder)?;
     let profile = kazma_policy::argv::Profile::new(
         options.profile == Profile::Production,
-        options.strict,
-        options.allow_mutate,
-        options.allow_archive,
+        options.shell.strict,
+        options.shell.mutate,
+        options.shell.archive,
     );
     batch::run(|row: Row| {
         let env = row.env.unwrap_or_default();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kazma_netguard::Origin;
+use kazma_policy::argv::Profile;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -28,6 +29,7 @@ pub(crate) struct Settings {
     /// Where searches go.
     pub(crate) search: Option<Origin>,
     pub(crate) production: bool,
+    pub(crate) shell: boot::Shell,
     pub(crate) json: bool,
     pub(crate) log: Option<String>,
 }
@@ -93,6 +95,13 @@ impl TryFrom<cli::Up> for Settings {
                 "--demo serves on loopback alone; take away --demo or --listen".into(),
             ));
         }
+        if up.shell.host == Some(true) {
+            return Err(Usage(
+                "KAZMA_HOST_SHELL: programs outside of the sandbox are not in this version; unset it, shell_exec runs in \
+                 the sandbox"
+                    .into(),
+            ));
+        }
         Ok(Self {
             tier: tier::chosen(up.sandbox, up.engine)?,
             data_dir: absolute(&up.place.data_dir.unwrap_or_else(default_data_dir))?,
@@ -105,6 +114,7 @@ impl TryFrom<cli::Up> for Settings {
             model: model(up.model, up.demo)?,
             search: search(up.searxng_url.as_deref())?,
             production: up.production,
+            shell: shell(up.shell, up.production),
             json: up.json,
             log: up.log,
         })
@@ -116,6 +126,19 @@ fn search(url: Option<&str>) -> Result<Option<Origin>, Usage> {
     let set = url.map(str::trim).filter(|url| !url.is_empty());
     set.map(|url| Origin::read(url).map_err(|error| Usage(format!("KAZMA_SEARXNG_URL: {error}"))))
         .transpose()
+}
+
+fn shell(shell: cli::Shell, production: bool) -> boot::Shell {
+    let Profile {
+        mutate,
+        archive,
+        dev,
+    } = Profile::new(production, shell.strict, shell.mutate, shell.archive);
+    boot::Shell {
+        mutate,
+        archive,
+        dev,
+    }
 }
 
 fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Usage> {
@@ -197,6 +220,7 @@ mod tests {
                 "--demo",
             ),
             (&["--sandbox", "local"], "--sandbox"),
+            (&["--host-shell", "1"], "KAZMA_HOST_SHELL"),
             (&["--trusted-proxies", "*"], "KAZMA_TRUSTED_PROXIES"),
             (
                 &["--searxng-url", "http://u:p@search.lan"],
@@ -210,6 +234,21 @@ mod tests {
             let refused = settings(arguments).unwrap_err().to_string();
             assert!(refused.contains(name), "{arguments:?}: {refused}");
         }
+    }
+
+    #[test]
+    fn production_takes_programs_away_unless_they_are_asked_for() {
+        let groups = |arguments: &[&str]| {
+            let shell = settings(arguments).unwrap().shell;
+            (shell.mutate, shell.archive, shell.dev)
+        };
+        assert_eq!(groups(&[]), (true, true, true));
+        assert_eq!(groups(&["--production", "1"]), (false, false, false));
+        assert_eq!(
+            groups(&["--production", "1", "--allow-mutate", "1", "--strict", "0"]),
+            (true, true, false)
+        );
+        assert_eq!(groups(&["--allow-archive", "0"]), (true, false, true));
     }
 
     #[test]

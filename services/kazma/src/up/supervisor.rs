@@ -239,6 +239,7 @@ impl House {
             Service::RunnerApi => Role::RunnerApi {
                 workspace: self.workspace.clone(),
                 broker: self.folder.broker_socket(),
+                shell: self.settings.shell,
             },
             Service::Agent => Role::Agent,
             Service::Gateway => Role::Gateway(Box::new(Gateway {

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::executor::{Fields, wrong};
 
-/// How long code may run unless the call says so, in seconds. Source: the reference's `python_exec`.
+/// How long code or a command may run unless the call says so, in seconds. Source: the reference's `python_exec` and
+/// `shell_exec`.
 const TIMEOUT_SECONDS: u64 = 30;
 /// The longest that a call may ask for, in seconds.
 const TIMEOUT_MAX_SECONDS: u64 = 300;
@@ -22,6 +23,10 @@ const EXACT_MAX: u64 = (1 << 53) - 1;
 pub(crate) enum Request {
     Python {
         code: String,
+        timeout: Duration,
+    },
+    Command {
+        line: String,
         timeout: Duration,
     },
     Read {
@@ -56,11 +61,11 @@ impl Request {
         let request = match known.name {
             "python_exec" => Self::Python {
                 code: fields.text("code")?,
-                timeout: Duration::from_secs(
-                    fields
-                        .number("timeout", 1, TIMEOUT_MAX_SECONDS)?
-                        .unwrap_or(TIMEOUT_SECONDS),
-                ),
+                timeout: timeout(&mut fields)?,
+            },
+            "shell_exec" => Self::Command {
+                line: fields.text("command")?,
+                timeout: timeout(&mut fields)?,
             },
             "file_read" => {
                 encoding(&mut fields)?;
@@ -87,6 +92,11 @@ impl Request {
         fields.finish()?;
         Ok(request)
     }
+}
+
+fn timeout(fields: &mut Fields) -> Result<Duration, Problem> {
+    let seconds = fields.number("timeout", 1, TIMEOUT_MAX_SECONDS)?;
+    Ok(Duration::from_secs(seconds.unwrap_or(TIMEOUT_SECONDS)))
 }
 
 fn encoding(fields: &mut Fields) -> Result<(), Problem> {
@@ -147,6 +157,13 @@ mod tests {
             Request::Python {
                 code: "print(1)".into(),
                 timeout: Duration::from_secs(30)
+            }
+        );
+        assert_eq!(
+            parse("shell_exec", json!({"command": "ls -l", "timeout": 5})),
+            Request::Command {
+                line: "ls -l".into(),
+                timeout: Duration::from_secs(5)
             }
         );
         assert_eq!(
@@ -258,7 +275,17 @@ mod tests {
                 "arguments.content",
             ),
             ("file_list", json!({"path": null}), "arguments.path"),
-            ("shell_exec", json!({"command": "ls"}), "tool"),
+            (
+                "shell_exec",
+                json!({"command": ["ls"]}),
+                "arguments.command",
+            ),
+            (
+                "shell_exec",
+                json!({"command": "ls", "cwd": "/"}),
+                "arguments.cwd",
+            ),
+            ("code_exec", json!({"code": "x"}), "tool"),
             ("Python_exec", json!({"code": "x"}), "tool"),
             ("", json!({}), "tool"),
         ] {

@@ -30,19 +30,21 @@ impl CodeRunner for BrokerClient {
         Box::pin(async move {
             let spec = RunSpec {
                 call_id: permit.call(),
-                code: code.code,
+                program: code.program,
                 image: code.image,
                 timeout: code.timeout,
                 // The broker's cap is for both streams together.
                 output_cap: code.output_cap.saturating_mul(2).min(OUTPUT_CAP_MAX),
             };
-            let run = self.run_python(spec).await.map_err(|error| match error {
-                // Nothing was sent: then nothing ran.
-                BrokerError::Unreachable { .. } | BrokerError::Refused(_) => {
-                    CodeError::Refused(error.to_string())
-                }
-                other => CodeError::Unreachable(other.into()),
-            })?;
+            let run = BrokerClient::run(self, spec)
+                .await
+                .map_err(|error| match error {
+                    // Nothing was sent: then nothing ran.
+                    BrokerError::Unreachable { .. } | BrokerError::Refused(_) => {
+                        CodeError::Refused(error.to_string())
+                    }
+                    other => CodeError::Unreachable(other.into()),
+                })?;
             let events = stream::unfold((run, self.clone()), |(mut run, client)| async move {
                 let event = match run.next().await? {
                     RunEvent::Chunk(chunk) => CodeEvent::Output {
@@ -111,6 +113,8 @@ fn described(status: BrokerStatus) -> CodeStatus {
             workspace: "read-only".to_owned(),
         },
         trouble,
+        programs: status.programs,
+        unwritable: status.unwritable,
         pool: u32::try_from(status.pool.idle).unwrap_or(u32::MAX),
         note: status.note,
     }

@@ -1,19 +1,19 @@
 //! The seam to whatever runs code. The broker's client implements it; tests script it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use kazma_domain::{CallId, plan::Sandbox};
 
-use crate::executor::Redeemed;
+use crate::{broker::Program, executor::Redeemed};
 
 /// Runs code in a sandbox.
 pub trait CodeRunner: Send + Sync + std::fmt::Debug + 'static {
     /// What runs code here, and whether it does now.
     fn status(&self) -> BoxFuture<'_, Result<CodeStatus, CodeError>>;
 
-    /// Runs `code` once. The permit is spent for it.
+    /// Runs something once. The permit is spent for it.
     fn run(
         &self,
         permit: Redeemed,
@@ -42,6 +42,10 @@ pub struct CodeStatus {
     pub sandbox: Sandbox,
     /// Why no code can run now; none when it can.
     pub trouble: Option<Trouble>,
+    /// The programs that commands may start, by name, with their paths in the sandbox.
+    pub programs: BTreeMap<String, String>,
+    /// Why no command can write in the workspace; none where some can.
+    pub unwritable: Option<String>,
     /// Sandboxes that wait, started and never used.
     pub pool: u32,
     /// Why this tier and no other; empty where the operator named it.
@@ -62,8 +66,8 @@ pub struct Trouble {
 /// One run of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeSpec {
-    /// The whole program.
-    pub code: String,
+    /// What is run.
+    pub program: Program,
     /// The image that the card named; none where it named none.
     pub image: Option<String>,
     /// How long it may run.

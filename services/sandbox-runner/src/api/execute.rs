@@ -22,7 +22,10 @@ use super::{
     planner::{self, Act, Planner},
     workspace::{Returned, WriteFailed},
 };
-use crate::executor::{Finish, Hands, Redeemed, Refused, Registry, failed};
+use crate::{
+    broker::Program,
+    executor::{Finish, Hands, Redeemed, Refused, Registry, failed},
+};
 
 /// How much longer than its own limit a run may take, its wait for a sandbox included, before the
 /// broker is taken for gone.
@@ -71,9 +74,10 @@ impl Hands for Workbench {
             &self.file_slots
         };
         let slot = Arc::clone(slots).acquire_owned().await.ok()?;
-        let writer = match &filed.action {
-            Action::WriteFile { .. } => Some(self.planner.workspace.writer().await),
-            _ => None,
+        let writer = if writes(&filed.action) {
+            Some(self.planner.workspace.writer().await)
+        } else {
+            None
         };
         Some(Place {
             _slot: slot,
@@ -99,11 +103,11 @@ impl Hands for Workbench {
 impl Workbench {
     async fn carry_out(&self, redeemed: Redeemed, act: Act) -> Finish {
         match act {
-            Act::Python {
-                code,
+            Act::Run {
+                program,
                 image,
                 timeout,
-            } => self.run_code(redeemed, code, image, timeout).await,
+            } => self.run_code(redeemed, program, image, timeout).await,
             Act::Read(read) => self.on_files(move || text(read.read(&redeemed))).await,
             Act::List(list) => self.on_files(move || text(list.list(&redeemed))).await,
             Act::Write(write) => {
@@ -126,13 +130,13 @@ impl Workbench {
     async fn run_code(
         &self,
         redeemed: Redeemed,
-        code: String,
+        program: Program,
         image: Option<String>,
         timeout: Duration,
     ) -> Finish {
         let call = redeemed.call();
         let spec = CodeSpec {
-            code,
+            program,
             image,
             timeout,
             output_cap: self.output_cap,
@@ -191,6 +195,19 @@ impl Workbench {
             tracing::warn!(%call, error = error.to_string(), "the run could not be cancelled");
         }
         Finish::Lost(what)
+    }
+}
+
+/// Whether this changes the workspace, so that nobody else may meanwhile.
+fn writes(action: &Action) -> bool {
+    match action {
+        Action::WriteFile { .. } => true,
+        Action::RunCommand { writable, .. } => !writable.is_empty(),
+        Action::RunPython { .. }
+        | Action::ReadFile { .. }
+        | Action::ListFolder { .. }
+        | Action::FetchUrl { .. }
+        | Action::SearchWeb { .. } => false,
     }
 }
 

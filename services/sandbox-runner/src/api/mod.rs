@@ -5,6 +5,7 @@
 mod arguments;
 mod broker_code;
 mod code;
+mod command;
 mod execute;
 mod live;
 mod outcome;
@@ -21,6 +22,7 @@ use axum::Router;
 use camino::Utf8PathBuf;
 use kazma_domain::{Clock, Entropy};
 use kazma_mesh::{Identity, MeshError};
+use kazma_policy::argv::Profile;
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
 use tokio::sync::Semaphore;
@@ -51,6 +53,8 @@ pub struct Options {
     pub code_slots: usize,
     /// Calls of file tools at the same time.
     pub file_slots: usize,
+    /// Which programs `shell_exec` has.
+    pub shell: Profile,
 }
 
 impl Options {
@@ -63,6 +67,7 @@ impl Options {
             output_cap: 32_000,
             code_slots: 8,
             file_slots: 16,
+            shell: Profile::DEFAULT,
         }
     }
 }
@@ -160,6 +165,7 @@ fn executor(
             workspace: Workspace::open(&options.workspace, options.bounds)?,
             code: seams.code,
             code_bytes: options.code_bytes,
+            shell: options.shell,
         },
         output_cap: options.output_cap,
         code_slots: Arc::new(Semaphore::new(options.code_slots)),

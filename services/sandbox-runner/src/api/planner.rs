@@ -5,13 +5,14 @@
 use std::{sync::Arc, time::Duration};
 
 use kazma_domain::{Action, Plan, plan::Window};
+use kazma_policy::argv::Profile;
 
 use super::{
     arguments::Request,
-    code::CodeRunner,
+    code::{CodeRunner, CodeStatus},
     workspace::{Pattern, PlannedList, PlannedRead, PlannedWrite, RelPath, Workspace},
 };
-use crate::executor::Refused;
+use crate::{broker::Program, executor::Refused};
 
 /// A whole file is read as this window: far behind the cap on what one read returns.
 const WHOLE: Window = Window::Bytes {
@@ -26,13 +27,15 @@ pub(crate) struct Planner {
     pub(crate) code: Arc<dyn CodeRunner>,
     /// The longest program, in bytes.
     pub(crate) code_bytes: usize,
+    /// Which programs commands have.
+    pub(crate) shell: Profile,
 }
 
 /// What carries a plan out: open descriptors, not names.
 #[derive(Debug)]
 pub(crate) enum Act {
-    Python {
-        code: String,
+    Run {
+        program: Program,
         image: Option<String>,
         timeout: Duration,
     },
@@ -46,6 +49,7 @@ impl Planner {
     pub(crate) async fn plan(&self, request: Request) -> Result<(Action, Act), Refused> {
         match request {
             Request::Python { code, timeout } => self.python(code, timeout).await,
+            Request::Command { line, timeout } => self.command(line, timeout).await,
             request => {
                 let workspace = self.workspace.clone();
                 tokio::task::spawn_blocking(move || on_files(&workspace, request))
@@ -87,22 +91,7 @@ impl Planner {
                     format!("The code is refused before it is shown: {refusal}."),
                 )
             })?;
-        let status = self.code.status().await.map_err(|error| {
-            Refused::new(
-                "runner-not-ready",
-                format!("No code can run now: {error}. The status in /health/details says why."),
-            )
-        })?;
-        if let Some(trouble) = status.trouble {
-            return Err(Refused::new(
-                "runner-not-ready",
-                format!(
-                    "No code can run now: {}. {}",
-                    trouble.reason.trim_end_matches('.'),
-                    trouble.fix
-                ),
-            ));
-        }
+        let status = self.ready().await?;
         let image = status.sandbox.image.clone();
         let action = Action::RunPython {
             code: code.clone(),
@@ -111,12 +100,33 @@ impl Planner {
         };
         Ok((
             action,
-            Act::Python {
-                code,
+            Act::Run {
+                program: Program::Python { code },
                 image,
                 timeout,
             },
         ))
+    }
+
+    /// What runs code now, or why nothing does.
+    pub(super) async fn ready(&self) -> Result<CodeStatus, Refused> {
+        let status = self.code.status().await.map_err(|error| {
+            Refused::new(
+                "runner-not-ready",
+                format!("No code can run now: {error}. The status in /health/details says why."),
+            )
+        })?;
+        match status.trouble {
+            None => Ok(status),
+            Some(trouble) => Err(Refused::new(
+                "runner-not-ready",
+                format!(
+                    "No code can run now: {}. {}",
+                    trouble.reason.trim_end_matches('.'),
+                    trouble.fix
+                ),
+            )),
+        }
     }
 }
 
@@ -163,7 +173,9 @@ fn on_files(workspace: &Workspace, request: Request) -> Result<(Action, Act), Re
             };
             Ok((action, Act::Write(Box::new(write))))
         }
-        Request::Python { .. } => Err(Refused::new("internal", "Code is not planned here.")),
+        Request::Python { .. } | Request::Command { .. } => {
+            Err(Refused::new("internal", "Code is not planned here."))
+        }
     }
 }
 
@@ -171,6 +183,7 @@ fn on_files(workspace: &Workspace, request: Request) -> Result<(Action, Act), Re
 pub(crate) fn what_changed(filed: &Plan, now: &Plan) -> String {
     match (&filed.action, &now.action) {
         (Action::RunPython { sandbox: then, .. }, Action::RunPython { sandbox: now, .. })
+        | (Action::RunCommand { sandbox: then, .. }, Action::RunCommand { sandbox: now, .. })
             if then != now =>
         {
             if then.tier != now.tier || then.runtime != now.runtime {
@@ -189,6 +202,11 @@ pub(crate) fn what_changed(filed: &Plan, now: &Plan) -> String {
             } else {
                 "What the sandbox does not stop, or sees, is another than on the card.".to_owned()
             }
+        }
+        (Action::RunCommand { .. }, Action::RunCommand { .. }) => {
+            "The command comes to something else now: a link, a file or a setting that it goes by was changed since \
+             the card was made."
+                .to_owned()
         }
         (
             Action::WriteFile {

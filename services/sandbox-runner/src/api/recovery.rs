@@ -13,7 +13,7 @@ impl Workbench {
     /// How a call ended, as far as can be told now.
     pub(super) async fn look_back(&self, claim: &Claim) -> Finish {
         match &claim.plan.action {
-            Action::RunPython { .. } => {
+            Action::RunPython { .. } | Action::RunCommand { .. } => {
                 // The jail died with its parent; this makes sure of it before it is said.
                 if let Err(error) = self.planner.code.cancel(claim.call.id).await {
                     tracing::warn!(
@@ -21,7 +21,13 @@ impl Workbench {
                         "an old run could not be cancelled"
                     );
                 }
-                Finish::Lost("The jail died with its parent; the outcome is unknown.".to_owned())
+                Finish::Lost(match &claim.plan.action {
+                    Action::RunCommand { writable, .. } if !writable.is_empty() => {
+                        "The jail died with its parent; what it wrote until then is there, and the outcome is unknown."
+                    }
+                    _ => "The jail died with its parent; the outcome is unknown.",
+                }
+                .to_owned())
             }
             Action::WriteFile {
                 path,

@@ -1,6 +1,8 @@
-import json, os, socket, sys
+import json, os, socket, stat, sys
 
 NONCE_PATH = @NONCE_PATH@
+PROGRAMS = @PROGRAMS@
+FOLDERS = @FOLDERS@
 
 
 def attempt(what):
@@ -53,6 +55,39 @@ def first(*paths):
             pass
 
 
+def ways(path):
+    while len(path) > 1:
+        yield os.lstat(path)
+        path = os.path.dirname(path)
+
+
+# Where the host's users are not those in here, all of them look the same; then who looks from outside decides.
+def find(name, owner):
+    for folder in FOLDERS:
+        path = folder + "/" + name
+        try:
+            real = os.path.realpath(path)
+            alone = all(
+                step.st_uid == owner and (stat.S_ISLNK(step.st_mode) or not step.st_mode & 0o022)
+                for way in (path, real)
+                for step in ways(way)
+            )
+            if alone and real.startswith("/usr/") and os.path.isfile(real) and os.access(real, os.X_OK):
+                return path
+        except OSError:
+            pass
+
+
+# gVisor before 2023 refuses a flag that `ls` always sets; whatever it is asked, it fails there.
+def fails(path):
+    quiet = [(os.POSIX_SPAWN_OPEN, stream, "/dev/null", os.O_WRONLY, 0) for stream in (1, 2)]
+    child = os.posix_spawn(path, [path, "-ld", "/"], {}, file_actions=quiet)
+    return os.waitpid(child, 0)[1] != 0
+
+
+programs = {name: path for name in PROGRAMS if (path := find(name, os.stat("/usr").st_uid))}
+if "ls" in programs and fails(programs["ls"]):
+    del programs["ls"]
 own = status()
 print(json.dumps({
     "python": sys.version.split()[0],
@@ -70,6 +105,7 @@ print(json.dumps({
     "tmp_exec": attempt(lambda: run("/tmp/canary")),
     "init_memory": attempt(lambda: open("/proc/1/mem", "rb").close()),
     "init_descriptors": attempt(lambda: os.listdir("/proc/1/fd") and None),
+    "programs": programs,
     "memory_limit": first("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
     "pids_limit": first("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
 }))

@@ -1,6 +1,7 @@
 //! The proof, in a real jail, that a jail holds on this machine. Without it no run starts.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions, Permissions},
     io::{self, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
@@ -13,8 +14,11 @@ use serde::Deserialize;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use super::workshop::{Made, Workshop};
-use crate::jail::{Outcome, OutputStream, RunLimits};
+use super::{
+    commands::FOLDERS,
+    workshop::{Made, Workshop},
+};
+use crate::jail::{Outcome, OutputStream, RunLimits, Task};
 
 /// The file through which the canary sees that its workspace is ours.
 const NONCE_FILE: &str = ".kazma-canary";
@@ -58,29 +62,41 @@ pub(super) struct Sight {
     tmp_write: String,
     tmp_exec: String,
     init_memory: String,
+    /// The programs that are there, by name, in folders that one user alone can change.
+    programs: BTreeMap<String, String>,
     pub(super) init_descriptors: String,
     /// What the control group's files say, where they can be seen.
     pub(super) memory_limit: Option<String>,
     pub(super) pids_limit: Option<String>,
 }
 
-/// Sends a canary into a jail. Answers with the runtime that it found, such as `Python 3.11.2`.
+/// What a canary found.
+#[derive(Debug, Clone)]
+pub(super) struct Proof {
+    /// What runs code, such as `Python 3.11.2`.
+    pub(super) runtime: String,
+    /// The programs that commands may start, by name, with their paths.
+    pub(super) programs: BTreeMap<String, String>,
+}
+
+/// Sends a canary into a jail.
 pub(super) async fn send<W: Workshop>(
     workshop: &W,
     entropy: &dyn Entropy,
-) -> Result<String, NotReady> {
+) -> Result<Proof, NotReady> {
     let workspace = workshop.workspace();
     let nonce = Nonce::leave(workspace, entropy).map_err(|error| no_nonce(workspace, &error))?;
     let jail = workshop
-        .make()
+        .make(None)
         .await
         .map_err(|error| workshop.explain(&error))?;
-    let path = serde_json::to_string(nonce.path.as_str())
+    let code = code(&nonce.path)
         .map_err(|error| NotReady::new(error.to_string(), "Choose another workspace path."))?;
-    let code = include_str!("canary.py").replace("@NONCE_PATH@", &path);
     let (chunks, mut inbox) = unbounded_channel();
     let never = CancellationToken::new();
-    let finished = jail.run(code.as_bytes(), LIMITS, &chunks, &never).await;
+    let finished = jail
+        .run(&Task::Python(code.into_bytes()), LIMITS, &chunks, &never)
+        .await;
     drop(chunks);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     while let Some(chunk) = inbox.recv().await {
@@ -108,7 +124,23 @@ pub(super) async fn send<W: Workshop>(
     })?;
     sight.judge(&nonce, workshop)?;
     workshop.judge(&sight)?;
-    Ok(format!("Python {}", sight.python))
+    let trusted = |path: &String| workshop.trusts(Utf8Path::new(path));
+    Ok(Proof {
+        runtime: format!("Python {}", sight.python),
+        programs: sight
+            .programs
+            .into_iter()
+            .filter(|(_, path)| trusted(path))
+            .collect(),
+    })
+}
+
+fn code(nonce: &Utf8Path) -> serde_json::Result<String> {
+    let programs: Vec<&str> = kazma_policy::argv::programs().collect();
+    Ok(include_str!("canary.py")
+        .replace("@NONCE_PATH@", &serde_json::to_string(nonce.as_str())?)
+        .replace("@PROGRAMS@", &serde_json::to_string(&programs)?)
+        .replace("@FOLDERS@", &serde_json::to_string(&FOLDERS)?))
 }
 
 impl Sight {

@@ -75,7 +75,7 @@ impl BrokerClient {
     ///
     /// Fails only when the broker cannot be reached: then nothing ran. A broker that is lost later shows as
     /// [`Outcome::Lost`].
-    pub async fn run_python(&self, spec: RunSpec) -> Result<RunStream, BrokerError> {
+    pub async fn run(&self, spec: RunSpec) -> Result<RunStream, BrokerError> {
         if let Err(reason) = spec.check() {
             return Err(BrokerError::Refused(reason));
         }

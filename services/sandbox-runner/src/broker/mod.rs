@@ -1,11 +1,12 @@
 //! The broker: the only process that can start a sandbox, and that does nothing else.
 //!
 //! It listens on a unix socket, serves only the uids it was told to, and takes three requests:
-//! status, run, cancel. **Invariant:** a run carries code, a time limit and an output cap; everything
-//! else about its sandbox is the operator's [`BrokerOptions`].
+//! status, run, cancel. **Invariant:** a run carries its program, a time limit, an output cap and the folders of the
+//! workspace that it may write; everything else about its sandbox is the operator's [`BrokerOptions`].
 
 mod canary;
 mod client;
+mod commands;
 mod docker;
 mod native;
 mod options;
@@ -17,11 +18,13 @@ mod tier;
 mod workshop;
 
 pub use client::{BrokerClient, Collected, RunEvent, RunStream};
+pub use commands::Command;
+pub(crate) use commands::OWN;
 pub use docker::{DockerTier, EngineOptions, EngineRuntime, SANDBOX_IMAGE};
 pub use native::NativeTier;
 pub use options::{BrokerOptions, TierChoice};
 pub use protocol::{
-    BrokerStatus, CODE_MAX, OUTPUT_CAP_MAX, PoolDepth, Readiness, RunSpec, TIMEOUT_MAX,
+    BrokerStatus, CODE_MAX, OUTPUT_CAP_MAX, PoolDepth, Program, Readiness, RunSpec, TIMEOUT_MAX,
 };
 pub use server::{listen, serve, serve_tier};
 pub use tier::Tier;

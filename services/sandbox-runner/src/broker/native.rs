@@ -17,11 +17,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     BrokerError, BrokerOptions, BrokerStatus, Chunk, Finished, RunSpec, Tier,
     canary::{NotReady, Sight, broken_promise, refused},
+    commands,
     pooled::PooledTier,
     workshop::{Face, Made, Workshop},
 };
 use crate::jail::{
-    Cgroups, Enforcement, Jail, JailError, RunLimits, Runner, Spawner, Template, orphans,
+    Access, Cgroups, Enforcement, Jail, JailError, RunLimits, Runner, Spawner, Task, Template,
+    orphans,
 };
 
 /// How often what killed jails left is looked for.
@@ -122,12 +124,12 @@ impl Made for Jail {
 
     async fn run(
         self,
-        code: &[u8],
+        task: &Task,
         limits: RunLimits,
         chunks: &UnboundedSender<Chunk>,
         cancel: &CancellationToken,
     ) -> Finished {
-        Self::run(self, code, limits, chunks, cancel).await
+        Self::run(self, task, limits, chunks, cancel).await
     }
 }
 
@@ -141,10 +143,19 @@ impl Workshop for JailShop {
         Ok(())
     }
 
-    async fn make(&self) -> Result<Jail, JailError> {
+    fn look(&self, writable: &[String]) -> Result<Access, JailError> {
+        Ok(Access::look(&self.template.workspace, writable)?)
+    }
+
+    async fn make(&self, access: Option<&Access>) -> Result<Jail, JailError> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let name = format!("jail-{}-{number}", std::process::id());
-        Jail::start(&self.template, &self.spawner, &self.cgroups, &name).await
+        Jail::start(&self.template, access, &self.spawner, &self.cgroups, &name).await
+    }
+
+    /// The machine's own folders are mounted.
+    fn trusts(&self, program: &Utf8Path) -> bool {
+        commands::is_roots_alone(program)
     }
 
     async fn stale(&self) {

@@ -262,7 +262,7 @@ impl<W: Workshop> Keeper<W> {
             self.starting += 1;
             let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
             workshop.tracker().spawn(async move {
-                let made = workshop.make().await;
+                let made = workshop.make(None).await;
                 if let Some(inbox) = inbox.upgrade() {
                     let _ = inbox.send(Message::Made(made)).await;
                 }

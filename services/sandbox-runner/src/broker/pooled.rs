@@ -17,13 +17,13 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    BrokerOptions, BrokerStatus, Chunk, Finished, Outcome, PoolDepth, Readiness, RunSpec,
+    BrokerOptions, BrokerStatus, Chunk, Finished, Outcome, PoolDepth, Program, Readiness, RunSpec,
     StartFailure, Tier,
-    canary::{self, NotReady},
+    canary::{self, NotReady, Proof},
     pool::{Keep, Pool},
     workshop::{Face, Made, Workshop},
 };
-use crate::jail::RunLimits;
+use crate::jail::{Access, RunLimits, Start, Task, Writer};
 
 const SOON: &str = "Wait a few seconds.";
 
@@ -32,7 +32,7 @@ const SOON: &str = "Wait a few seconds.";
 enum Stage<W: Workshop> {
     Trying,
     NotReady(NotReady),
-    Proven { runtime: String, pool: Pool<W> },
+    Proven { proof: Arc<Proof>, pool: Pool<W> },
 }
 
 impl<W: Workshop> Clone for Stage<W> {
@@ -40,8 +40,8 @@ impl<W: Workshop> Clone for Stage<W> {
         match self {
             Self::Trying => Self::Trying,
             Self::NotReady(not_ready) => Self::NotReady(not_ready.clone()),
-            Self::Proven { runtime, pool } => Self::Proven {
-                runtime: runtime.clone(),
+            Self::Proven { proof, pool } => Self::Proven {
+                proof: Arc::clone(proof),
                 pool: pool.clone(),
             },
         }
@@ -135,20 +135,36 @@ impl<W: Workshop> PooledTier<W> {
         }
     }
 
-    async fn take(&self, cancel: &CancellationToken) -> Result<W::Made, Finished> {
+    /// What the canary proved, and the pool; else why not.
+    fn proven(&self) -> Result<(Arc<Proof>, Pool<W>), Finished> {
         let stage = self.stage.borrow().clone();
-        let pool = match (&stage, self.readiness(&stage).0) {
-            (Stage::Proven { pool, .. }, _) => pool.clone(),
+        match (&stage, self.readiness(&stage).0) {
+            (Stage::Proven { proof, pool }, _) => Ok((Arc::clone(proof), pool.clone())),
             (_, Readiness::NotReady { reason, fix }) => {
-                return Err(Finished::not_started(StartFailure::NotReady {
+                Err(Finished::not_started(StartFailure::NotReady {
                     reason,
                     fix,
-                }));
+                }))
             }
-            (_, Readiness::Ready) => return Err(not_made(&W::DIED)),
+            (_, Readiness::Ready) => Err(not_made(&W::DIED)),
+        }
+    }
+
+    /// A sandbox: one that waits, or a fresh one where it shall be able to write.
+    async fn take(
+        &self,
+        pool: &Pool<W>,
+        access: Option<&Access>,
+        cancel: &CancellationToken,
+    ) -> Result<W::Made, Finished> {
+        let made = async {
+            match access {
+                None => pool.take().await,
+                Some(_) => self.workshop.make(access).await,
+            }
         };
         match cancel
-            .run_until_cancelled(timeout(self.queue_wait, pool.take()))
+            .run_until_cancelled(timeout(self.queue_wait, made))
             .await
         {
             None => Err(Finished::without_output(Outcome::Cancelled)),
@@ -181,7 +197,7 @@ impl<W: Workshop> PooledTier<W> {
                 });
             }
         };
-        let made = match self.take(cancel).await {
+        let (made, task) = match self.made_for(spec, cancel).await {
             Ok(made) => made,
             Err(finished) => return finished,
         };
@@ -196,7 +212,38 @@ impl<W: Workshop> PooledTier<W> {
             timeout: spec.timeout,
             output_cap: spec.output_cap,
         };
-        made.run(spec.code.as_bytes(), limits, chunks, cancel).await
+        made.run(&task, limits, chunks, cancel).await
+    }
+
+    /// A sandbox for this run, and what it is told.
+    async fn made_for(
+        &self,
+        spec: &RunSpec,
+        cancel: &CancellationToken,
+    ) -> Result<(W::Made, Task), Finished> {
+        let (proof, pool) = self.proven()?;
+        let command = match &spec.program {
+            Program::Python { code } => {
+                let made = self.take(&pool, None, cancel).await?;
+                return Ok((made, Task::Python(code.clone().into_bytes())));
+            }
+            Program::Command(command) => command,
+        };
+        command
+            .check(&proof.programs, self.workshop.workspace())
+            .map_err(|wrong| not_made(&wrong))?;
+        let access = match command.writable.as_slice() {
+            [] => None,
+            folders => Some(self.workshop.look(folders).map_err(|no| not_made(&no))?),
+        };
+        let made = self.take(&pool, access.as_ref(), cancel).await?;
+        let start = Start {
+            argv: command.argv.clone(),
+            env: command.env.clone(),
+            cwd: command.cwd.clone(),
+            places: access.map(|access| access.places).unwrap_or_default(),
+        };
+        Ok((made, Task::Command(start)))
     }
 }
 
@@ -220,10 +267,11 @@ async fn prove<W: Workshop>(
             canary::send(&**workshop, entropy).await
         };
         match proof.await {
-            Ok(runtime) => {
-                tracing::info!(%runtime, "the sandbox holds");
+            Ok(proof) => {
+                tracing::info!(runtime = %proof.runtime, "the sandbox holds");
+                let proof = Arc::new(proof);
                 let pool = Pool::start(Arc::clone(workshop), keep);
-                stage.send_replace(Stage::Proven { runtime, pool });
+                stage.send_replace(Stage::Proven { proof, pool });
                 workshop.stale().await;
                 tracing::warn!("the sandbox is tried out anew");
                 stage.send_replace(Stage::Trying);
@@ -261,10 +309,12 @@ impl Drop for Count<'_> {
 impl<W: Workshop> Tier for PooledTier<W> {
     fn status(&self) -> BrokerStatus {
         let stage = self.stage.borrow().clone();
-        let (runtime, pool) = match &stage {
+        let (proof, pool) = match &stage {
             Stage::Trying | Stage::NotReady(_) => (None, None),
-            Stage::Proven { runtime, pool } => (Some(runtime.clone()), Some(pool.state())),
+            Stage::Proven { proof, pool } => (Some(Proof::clone(proof)), Some(pool.state())),
         };
+        let (runtime, programs) = proof.map(|proof| (proof.runtime, proof.programs)).unzip();
+        let writer = Writer::of(self.workshop.workspace());
         let pool = pool.unwrap_or_default();
         let (readiness, settled) = self.readiness(&stage);
         let Face {
@@ -286,6 +336,8 @@ impl<W: Workshop> Tier for PooledTier<W> {
             note: self.note.clone(),
             enforcement,
             limits,
+            programs: programs.unwrap_or_default(),
+            unwritable: writer.err().map(|error| error.to_string()),
             pool: PoolDepth {
                 size: self.pool_size,
                 idle: pool.idle,

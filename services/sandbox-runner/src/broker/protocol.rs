@@ -1,7 +1,7 @@
 //! What goes over the broker's socket: JSON in frames with a 32-bit big-endian length. One request per
 //! connection; hanging up cancels it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-use super::BrokerError;
+use super::{BrokerError, Command};
 use crate::jail::{Chunk, Enforcement, Finished, Limits, millis};
 
 /// Bytes of one snippet.
@@ -23,14 +23,38 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// Bytes of one frame: a snippet of control characters grows sixfold in JSON.
 const FRAME_MAX: usize = CODE_MAX * 6 + 4096;
 
-/// One run. There is nothing in it that could change what the jail is.
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Program {
+    /// Python source, run as `__main__`.
+    Python {
+        /// The whole program.
+        code: String,
+    },
+    /// One program with its arguments.
+    Command(Command),
+}
+
+impl Program {
+    /// The folders that it may write, from the workspace.
+    pub fn writable(&self) -> &[String] {
+        match self {
+            Self::Python { .. } => &[],
+            Self::Command(command) => &command.writable,
+        }
+    }
+}
+
+/// One run. There is nothing in it that could change what the jail is, but for the parts of the workspace that a
+/// command may write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// The call that this run is the effect of; `cancel` names it.
     pub call_id: CallId,
-    /// Python source, run as `__main__`.
-    pub code: String,
+    /// What is run.
+    pub program: Program,
     /// The image that the sandbox must be made from, by id; `None` where the caller does not mind. It cannot
     /// choose one: a sandbox from another is not used.
     #[serde(default)]
@@ -43,11 +67,11 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// A run with 30 seconds and 256 KiB of output.
+    /// A run of Python with 30 seconds and 256 KiB of output.
     pub fn new(call_id: CallId, code: impl Into<String>) -> Self {
         Self {
             call_id,
-            code: code.into(),
+            program: Program::Python { code: code.into() },
             image: None,
             timeout: TIMEOUT_DEFAULT,
             output_cap: kazma_domain::limits::OUTPUT_MAX,
@@ -55,8 +79,12 @@ impl RunSpec {
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.code.is_empty() || self.code.len() > CODE_MAX {
-            return Err(format!("code: must have 1 to {CODE_MAX} bytes"));
+        match &self.program {
+            Program::Python { code } if code.is_empty() || code.len() > CODE_MAX => {
+                return Err(format!("code: must have 1 to {CODE_MAX} bytes"));
+            }
+            Program::Python { .. } => {}
+            Program::Command(command) => command.check_shape()?,
         }
         if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX {
             return Err(format!(
@@ -127,6 +155,11 @@ pub struct BrokerStatus {
     pub enforcement: Enforcement,
     /// The limits.
     pub limits: Limits,
+    /// The programs that commands may start, by name, with their paths in the sandbox; none before the canary has
+    /// passed.
+    pub programs: BTreeMap<String, String>,
+    /// Why no run can write in the workspace; none where some can.
+    pub unwritable: Option<String>,
     /// The pool.
     pub pool: PoolDepth,
 }

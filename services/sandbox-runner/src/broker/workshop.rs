@@ -14,7 +14,7 @@ use super::{
     Chunk, Enforcement, Finished, Limits,
     canary::{NotReady, Sight},
 };
-use crate::jail::RunLimits;
+use crate::jail::{Access, RunLimits, Task};
 
 /// What a tier says about itself, once it is known.
 #[derive(Debug, Clone)]
@@ -42,8 +42,18 @@ pub(super) trait Workshop: Send + Sync + Debug + 'static {
     /// Finds out what there is to work with, before the first sandbox and again after [`Workshop::stale`].
     fn prepare(&self) -> impl Future<Output = Result<(), NotReady>> + Send;
 
-    /// A fresh sandbox, locked down, its Python ready.
-    fn make(&self) -> impl Future<Output = Result<Self::Made, Self::Error>> + Send;
+    /// Looks at the folders of the workspace that a sandbox shall be able to write.
+    fn look(&self, writable: &[String]) -> Result<Access, Self::Error>;
+
+    /// A fresh sandbox, locked down, its Python ready. Without `access` all of the workspace is read-only.
+    fn make(
+        &self,
+        access: Option<&Access>,
+    ) -> impl Future<Output = Result<Self::Made, Self::Error>> + Send;
+
+    /// Whether nobody but root can change the program at this path in the sandbox, as far as the canary cannot see
+    /// that from inside.
+    fn trusts(&self, program: &Utf8Path) -> bool;
 
     /// Ends when what was prepared no longer holds.
     fn stale(&self) -> impl Future<Output = ()> + Send;
@@ -74,10 +84,10 @@ pub(super) trait Made: Send + 'static {
     /// Ends when the sandbox has.
     fn gone(&self) -> BoxFuture<'static, ()>;
 
-    /// Runs `code` and uses the sandbox up. `cancel` kills it.
+    /// Runs `task` and uses the sandbox up. `cancel` kills it.
     fn run(
         self,
-        code: &[u8],
+        task: &Task,
         limits: RunLimits,
         chunks: &UnboundedSender<Chunk>,
         cancel: &CancellationToken,

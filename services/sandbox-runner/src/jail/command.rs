@@ -12,9 +12,9 @@ use camino::Utf8PathBuf;
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::process::geteuid;
 
-use super::{Limits, init::Rlimits, orphans::JAIL_NAME};
+use super::{Access, Limits, init::Rlimits, orphans::JAIL_NAME};
 
-/// The user that snippets run as, inside always and outside when the broker is root.
+/// The user that runs have inside always, and outside when the broker is root and they only read.
 pub(crate) const NOBODY: u32 = 65534;
 
 /// `--unshare-all` alone would go on without a user namespace; naming it makes that an error.
@@ -45,7 +45,8 @@ const BLOCK_FD: RawFd = 12;
 /// Who runs bubblewrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
-    /// The broker is root: bubblewrap becomes uid and gid 65534 before it starts.
+    /// The broker is root: bubblewrap becomes uid and gid 65534 before it starts, or the workspace's owner for a run
+    /// that writes there.
     Nobody,
     /// The broker is an ordinary user: bubblewrap runs as it, in a user namespace.
     Itself,
@@ -100,11 +101,12 @@ impl Template {
         &self,
         ends: ChildEnds,
         rlimits: Rlimits,
+        access: Option<&Access>,
     ) -> Result<Command, command_fds::FdMappingCollision> {
         let mut command = Command::new(&self.bwrap);
         command
             .arg0(JAIL_NAME)
-            .args(self.arguments())
+            .args(self.arguments(access))
             .args([INIT_INSIDE, self.python.as_str()])
             .arg(rlimits.to_string())
             .env_clear()
@@ -113,7 +115,10 @@ impl Template {
             .stdout(Stdio::from(ends.stdout))
             .stderr(Stdio::from(ends.stderr));
         if self.runner == Runner::Nobody {
-            command.uid(NOBODY).gid(NOBODY);
+            let writer = access.map(|access| access.writer);
+            command
+                .uid(writer.map_or(NOBODY, |writer| writer.uid))
+                .gid(writer.map_or(NOBODY, |writer| writer.gid));
         }
         let map = |parent_fd, child_fd| FdMapping {
             parent_fd,
@@ -127,7 +132,7 @@ impl Template {
         Ok(command)
     }
 
-    fn arguments(&self) -> Vec<String> {
+    fn arguments(&self, access: Option<&Access>) -> Vec<String> {
         let workspace = self.workspace.as_str();
         let tmp_bytes = self.limits.tmp_bytes.to_string();
         let (init, info, block) = (
@@ -135,17 +140,33 @@ impl Template {
             INFO_FD.to_string(),
             BLOCK_FD.to_string(),
         );
-        let own: [&[&str]; 5] = [
+        let before: [&[&str]; 3] = [
             &["--size", &tmp_bytes, "--perms", "1777", "--tmpfs", "/tmp"],
             &["--perms", "0555", "--ro-bind-data", &init, INIT_INSIDE],
-            &["--ro-bind", workspace, workspace, "--chdir", workspace],
+            &["--ro-bind", workspace, workspace],
+        ];
+        // Later mounts lie over earlier ones.
+        let writable = access.iter().flat_map(|access| &access.folders);
+        let writable: Vec<String> = writable
+            .flat_map(|path| {
+                let path = match path.as_str() {
+                    "" => workspace.to_owned(),
+                    path => self.workspace.join(path).into_string(),
+                };
+                ["--bind".to_owned(), path.clone(), path]
+            })
+            .collect();
+        let after: [&[&str]; 3] = [
+            &["--chdir", workspace],
             &["--remount-ro", "/"],
             &["--info-fd", &info, "--block-fd", &block, "--"],
         ];
         [SEPARATION, CAPABILITIES, FILES, DEVICES, ENVIRONMENT]
             .into_iter()
             .flat_map(str::split_whitespace)
-            .chain(own.into_iter().flatten().copied())
+            .chain(before.into_iter().flatten().copied())
+            .chain(writable.iter().map(String::as_str))
+            .chain(after.into_iter().flatten().copied())
             .map(str::to_owned)
             .collect()
     }
@@ -154,18 +175,47 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jail::Writer;
 
-    #[test]
-    fn a_workspace_with_spaces_and_dashes_stays_one_word() {
-        let template = Template {
+    fn template() -> Template {
+        Template {
             bwrap: "/usr/bin/bwrap".into(),
             init: "/init".into(),
             python: "/usr/bin/python3".into(),
             workspace: "/srv/--share-net /x".into(),
             runner: Runner::Itself,
             limits: Limits::default(),
+        }
+    }
+
+    #[test]
+    fn only_what_a_run_may_write_is_mounted_so() {
+        let access = |folders: &[&str]| Access {
+            folders: folders.iter().map(|path| (*path).to_owned()).collect(),
+            places: Vec::new(),
+            writer: Writer { uid: 1, gid: 2 },
         };
-        let arguments = template.arguments();
+        let writable = |access: Option<&Access>| -> Vec<String> {
+            let arguments = template().arguments(access);
+            let places = arguments.iter().enumerate().filter(|(_, a)| *a == "--bind");
+            places
+                .map(|(at, _)| {
+                    assert_eq!(arguments[at + 1], arguments[at + 2]);
+                    arguments[at + 1].clone()
+                })
+                .collect()
+        };
+        assert!(writable(None).is_empty());
+        assert_eq!(writable(Some(&access(&[""]))), ["/srv/--share-net /x"]);
+        assert_eq!(
+            writable(Some(&access(&["--bind", "a b/.git"]))),
+            ["/srv/--share-net /x/--bind", "/srv/--share-net /x/a b/.git"]
+        );
+    }
+
+    #[test]
+    fn a_workspace_with_spaces_and_dashes_stays_one_word() {
+        let arguments = template().arguments(None);
         assert!(!arguments.contains(&"--share-net".to_owned()));
         let at = arguments.iter().rposition(|a| a == "--ro-bind").unwrap();
         assert_eq!(

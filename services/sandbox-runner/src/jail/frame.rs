@@ -1,6 +1,6 @@
 //! What goes between the broker and the init of a container, over the container's standard streams.
 //!
-//! Inwards one [`Order`] and the code. Outwards frames: a byte that says what it is, a 32-bit big-endian
+//! Inwards one [`Order`] and its task. Outwards frames: a byte that says what it is, a 32-bit big-endian
 //! length, the content. What the init says for itself begins with the key that came with the order: in
 //! gVisor a snippet can open the init's own output by way of `/proc`, and could otherwise report its own end.
 
@@ -33,8 +33,8 @@ impl std::fmt::Debug for Key {
 pub(crate) struct Order {
     /// What begins every report from now on.
     pub(crate) key: Key,
-    /// Bytes of code that follow.
-    pub(crate) code_bytes: u32,
+    /// Bytes of the task that follows.
+    pub(crate) task_bytes: u32,
     /// The time that the run has, in milliseconds.
     pub(crate) timeout_ms: u32,
     /// Bytes of each output that are passed on; the rest is counted.
@@ -46,7 +46,7 @@ impl Order {
     pub(crate) const SIZE: usize = KEY + 12;
 
     pub(crate) fn to_bytes(self) -> Bytes {
-        let numbers = [self.code_bytes, self.timeout_ms, self.output_cap];
+        let numbers = [self.task_bytes, self.timeout_ms, self.output_cap];
         let numbers = numbers.iter().flat_map(|number| number.to_be_bytes());
         self.key.0.into_iter().chain(numbers).collect()
     }
@@ -57,7 +57,7 @@ impl Order {
         rest.copy_to_slice(&mut key);
         Self {
             key: Key(key),
-            code_bytes: rest.get_u32(),
+            task_bytes: rest.get_u32(),
             timeout_ms: rest.get_u32(),
             output_cap: rest.get_u32(),
         }
@@ -268,7 +268,7 @@ mod tests {
     fn an_order_survives() {
         let order = Order {
             key: KNOWN,
-            code_bytes: 1,
+            task_bytes: 1,
             timeout_ms: 300_000,
             output_cap: 7,
         };

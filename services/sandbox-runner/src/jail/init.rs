@@ -1,4 +1,5 @@
-//! Process 1 inside the jail: locks itself in, starts Python, and reports truthfully how it ended.
+//! Process 1 inside the jail: locks itself in, starts Python, runs one task in it or in its place, and reports
+//! truthfully how that ended.
 //!
 //! The only way to report is a socket on its standard input. Python gets another standard input, and
 //! this process is not dumpable, so nothing inside can reach the socket: not through `/proc/1/fd`, not by
@@ -36,9 +37,10 @@ use rustix::{
     },
 };
 
-use super::{report::Report, seccomp};
+use super::{report::Report, seccomp, task::Task};
 
 mod container;
+mod program;
 mod usage;
 
 pub(crate) use container::MODE as CONTAINER_MODE;
@@ -289,25 +291,51 @@ fn start_python(path: &str, output: fn() -> Stdio) -> Result<(Child, ChildStdin)
     Ok((python, input))
 }
 
-/// Hands one snippet to Python and waits for it to end; empties the jail before it says how.
+/// Takes one task and waits for it to end; empties the jail before it says how.
 fn serve(control: &UnixStream, python: &Child, mut input: ChildStdin) -> Result<Report, InitError> {
-    let main = i32::try_from(python.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or(InitError::Usage)?;
+    let python = pid(python)?;
     tell(control, &Report::Locked).map_err(step("report"))?;
-    wait_for_code(control, main)?;
-    let code = read_code(control).map_err(step("read the code"))?;
-    // A Python that has ended already is reported below.
-    let _ = input.write_all(&code);
-    drop(input);
-    let status = reap_until(main).map_err(step("wait for Python"))?;
+    wait_for_code(control, python)?;
+    let main = match read_task(control).map_err(step("read the task"))? {
+        Task::Python(code) => {
+            // A Python that has ended already is reported below.
+            let _ = input.write_all(&for_python(&code));
+            drop(input);
+            python
+        }
+        Task::Command(start) => {
+            drop(input);
+            empty_the_jail();
+            match program::start(&start, Stdio::inherit) {
+                Ok(child) => pid(&child)?,
+                Err(error) => return Ok(not_started(&start.argv, &error)),
+            }
+        }
+    };
+    let status = reap_until(main).map_err(step("wait for the end"))?;
     empty_the_jail();
-    Ok(match (status.exit_status(), status.terminating_signal()) {
+    Ok(ended(Some(status)))
+}
+
+fn pid(child: &Child) -> Result<Pid, InitError> {
+    let number = i32::try_from(child.id()).ok();
+    number.and_then(Pid::from_raw).ok_or(InitError::Usage)
+}
+
+fn not_started(argv: &[String], error: &io::Error) -> Report {
+    let program = argv.first().map_or("nothing", String::as_str);
+    Report::NotStarted(format!("{program} could not be started: {error}"))
+}
+
+fn ended(status: Option<WaitStatus>) -> Report {
+    match (
+        status.and_then(WaitStatus::exit_status),
+        status.and_then(WaitStatus::terminating_signal),
+    ) {
         (Some(code), _) => Report::Exited(code),
         (None, Some(signal)) => Report::Signalled(signal),
-        (None, None) => Report::Failed("Python ended in no known way".to_owned()),
-    })
+        (None, None) => Report::Failed("it ended in no known way".to_owned()),
+    }
 }
 
 /// Notices a Python that dies while nobody has come for it.
@@ -332,13 +360,23 @@ fn wait_for_code(control: &UnixStream, main: Pid) -> Result<(), InitError> {
     }
 }
 
-/// Reads one snippet with the length before it, and gives both.
-fn read_code(mut control: &UnixStream) -> io::Result<Vec<u8>> {
-    let mut code = vec![0_u8; 4];
-    control.read_exact(&mut code)?;
-    let length = code.first_chunk().map_or(0, |l| u32::from_be_bytes(*l));
-    control.take(u64::from(length)).read_to_end(&mut code)?;
-    Ok(code)
+/// Reads one task with the length before it.
+fn read_task(mut control: &UnixStream) -> io::Result<Task> {
+    let mut length = [0_u8; 4];
+    control.read_exact(&mut length)?;
+    let mut bytes = Vec::new();
+    control
+        .take(u64::from(u32::from_be_bytes(length)))
+        .read_to_end(&mut bytes)?;
+    Task::parse(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Code as the bootstrap takes it: with its length before it.
+fn for_python(code: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(code.len()).unwrap_or_default();
+    let mut framed = length.to_be_bytes().to_vec();
+    framed.extend_from_slice(code);
+    framed
 }
 
 /// Reaps whatever ends, orphans of the snippet included, until `main` does.

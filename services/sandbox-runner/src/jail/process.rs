@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    Cgroups, Limits, Spawner, Template,
+    Access, Cgroups, Limits, Spawner, Template,
     cgroup::{Controller, JailGroups},
     command::ChildEnds,
     init::Rlimits,
@@ -63,6 +63,9 @@ pub enum JailError {
     /// The system ran out of something.
     #[error("the system would not start a jail: {0}")]
     System(String),
+    /// What it shall write cannot be mounted so.
+    #[error("the workspace cannot be written to: {0}")]
+    Access(#[from] super::AccessError),
     /// It ended while it waited for work.
     #[error("the jail ended before it was used")]
     Died,
@@ -213,13 +216,14 @@ impl Jail {
     /// Starts a jail and waits until Python in it is ready for code.
     pub async fn start(
         template: &Template,
+        access: Option<&Access>,
         spawner: &Spawner,
         cgroups: &Cgroups,
         name: &str,
     ) -> Result<Self, JailError> {
         timeout(
             START_LIMIT,
-            Self::start_slowly(template, spawner, cgroups, name),
+            Self::start_slowly(template, access, spawner, cgroups, name),
         )
         .await
         .unwrap_or(Err(JailError::TooSlow))
@@ -227,13 +231,14 @@ impl Jail {
 
     async fn start_slowly(
         template: &Template,
+        access: Option<&Access>,
         spawner: &Spawner,
         cgroups: &Cgroups,
         name: &str,
     ) -> Result<Self, JailError> {
         let (mut own, child_ends) = ends(template)?;
         let command = template
-            .command(child_ends, rlimits(&template.limits, cgroups))
+            .command(child_ends, rlimits(&template.limits, cgroups), access)
             .map_err(|error| JailError::System(error.to_string()))?;
         let child = spawner.spawn(command).await.map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {

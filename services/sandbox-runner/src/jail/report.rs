@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Which orders the init understands. An image is older or newer than the broker when somebody forgot to make it anew.
+const SPOKEN: &str = "2";
+
 /// One report of the init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
@@ -14,8 +17,10 @@ pub(crate) enum Report {
         /// The inode's number.
         inode: u64,
     },
-    /// The jail could not be locked down; nothing was run.
+    /// The jail could not be locked down, or broke.
     Failed(String),
+    /// The sandbox holds, and what was asked for could not be started in it.
+    NotStarted(String),
     /// The snippet's process exited, and nothing else is left in the jail.
     Exited(i32),
     /// The snippet's process was ended by a signal, and nothing else is left in the jail.
@@ -25,9 +30,10 @@ pub(crate) enum Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Locked => f.write_str("locked"),
+            Self::Locked => write!(f, "locked {SPOKEN}"),
             Self::Stands { device, inode } => write!(f, "stands {device} {inode}"),
             Self::Failed(reason) => write!(f, "failed {}", reason.replace('\n', " ")),
+            Self::NotStarted(reason) => write!(f, "unstarted {}", reason.replace('\n', " ")),
             Self::Exited(code) => write!(f, "exited {code}"),
             Self::Signalled(signal) => write!(f, "signalled {signal}"),
         }
@@ -39,7 +45,11 @@ impl Report {
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "locked" => Some(Self::Locked),
+            "locked" if rest == SPOKEN => Some(Self::Locked),
+            // Of an image that another version of Kazma made.
+            "locked" => Some(Self::Failed(format!(
+                "its sandbox-init speaks version {rest:?} and not {SPOKEN}; scripts/images makes the image anew"
+            ))),
             "stands" => {
                 let (device, inode) = rest.split_once(' ')?;
                 Some(Self::Stands {
@@ -48,6 +58,7 @@ impl Report {
                 })
             }
             "failed" => Some(Self::Failed(rest.to_owned())),
+            "unstarted" => Some(Self::NotStarted(rest.to_owned())),
             "exited" => rest.parse().ok().map(Self::Exited),
             "signalled" => rest.parse().ok().map(Self::Signalled),
             _ => None,
@@ -68,11 +79,13 @@ mod tests {
                 inode: 7,
             },
             Report::Failed("no /tmp".to_owned()),
+            Report::NotStarted("no such program".to_owned()),
             Report::Exited(3),
             Report::Signalled(9),
         ] {
             assert_eq!(Report::parse(&report.to_string()), Some(report));
         }
         assert_eq!(Report::parse("exited three"), None);
+        assert!(matches!(Report::parse("locked"), Some(Report::Failed(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! One run in one jail: code in, output out, one truthful end.
+//! One run in one jail: a task in, output out, one truthful end.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Chunk, Finished, Jail, Limits, Outcome, OutputStream, StartFailure, Totals,
+    Chunk, Finished, Jail, Limits, Outcome, OutputStream, StartFailure, Task, Totals,
     cgroup::JailGroups,
     output::Output,
     process::{Body, Control},
@@ -48,11 +48,11 @@ struct End {
 }
 
 impl Jail {
-    /// Runs `code` and uses the jail up. `cancel` kills it. The listener on `chunks` cannot hold the run up:
+    /// Runs `task` and uses the jail up. `cancel` kills it. The listener on `chunks` cannot hold the run up:
     /// all chunks together fit the output cap.
     pub async fn run(
         self,
-        code: &[u8],
+        task: &Task,
         limits: RunLimits,
         chunks: &UnboundedSender<Chunk>,
         cancel: &CancellationToken,
@@ -65,7 +65,7 @@ impl Jail {
             limits: machine,
         } = self;
         let started = Instant::now();
-        match timeout(SEND_LIMIT, send(&mut control, code)).await {
+        match timeout(SEND_LIMIT, send(&mut control, task)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return not_taken(&error.to_string()),
             Err(_) => return not_taken("it does not read"),
@@ -101,15 +101,16 @@ impl Jail {
 
 fn not_taken(reason: &str) -> Finished {
     Finished::not_started(StartFailure::Jail {
-        reason: format!("the jail did not take the code: {reason}"),
+        reason: format!("the jail did not take its task: {reason}"),
     })
 }
 
-async fn send(control: &mut Control, code: &[u8]) -> std::io::Result<()> {
+async fn send(control: &mut Control, task: &Task) -> std::io::Result<()> {
+    let bytes = task.to_bytes()?;
     let length =
-        u32::try_from(code.len()).map_err(|_| std::io::Error::other("the code is too long"))?;
+        u32::try_from(bytes.len()).map_err(|_| std::io::Error::other("the task is too long"))?;
     control.writer.write_all(&length.to_be_bytes()).await?;
-    control.writer.write_all(code).await
+    control.writer.write_all(&bytes).await
 }
 
 /// Passes output on until the jail has reported, or is killed and gone.
@@ -168,6 +169,9 @@ fn judge(end: End, totals: &Totals, limits: RunLimits, machine: &Limits) -> Outc
     let out_of_memory = totals.oom_kills.is_some_and(|kills| kills > 0);
     match (end.report, end.kill) {
         (Some(Report::Exited(code)), _) => Outcome::Exited { code },
+        (Some(Report::NotStarted(reason)), _) => Outcome::StartFailed {
+            failure: StartFailure::Jail { reason },
+        },
         (Some(Report::Signalled(9)) | None, None) if out_of_memory => Outcome::OutOfMemory {
             limit_bytes: machine.memory_bytes,
         },

@@ -112,7 +112,7 @@ impl House {
     ) -> Collected {
         let mut run = spec(code);
         change(&mut run);
-        self.client.run_python(run).await.unwrap().collect().await
+        self.client.run(run).await.unwrap().collect().await
     }
 
     /// Stops the broker and waits until all is cleared away.

@@ -11,6 +11,7 @@
     reason = "one test starts a broker of its own, to kill it, and tells it where by the environment"
 )]
 
+mod commands;
 mod confinement;
 mod docker;
 mod ends;
@@ -20,3 +21,4 @@ mod house;
 mod orphans;
 mod pool;
 mod service;
+mod traps;

@@ -5,8 +5,8 @@ use std::{os::unix::fs::PermissionsExt, process::Stdio, sync::Arc, time::Duratio
 use camino::Utf8PathBuf;
 use kazma_runtime::SystemEntropy;
 use kazma_sandbox_runner::broker::{
-    BrokerClient, BrokerError, BrokerOptions, CODE_MAX, Outcome, OutputStream, Readiness, RunEvent,
-    serve,
+    BrokerClient, BrokerError, BrokerOptions, CODE_MAX, Outcome, OutputStream, Program, Readiness,
+    RunEvent, serve,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -34,7 +34,7 @@ async fn output_comes_while_the_run_goes_on() {
     let house = House::open().await;
     let waits =
         spec("import sys, time\nprint('é1')\nprint('two', file=sys.stderr)\ntime.sleep(1000)");
-    let mut run = house.client.run_python(waits).await.unwrap();
+    let mut run = house.client.run(waits).await.unwrap();
     let mut seen = Vec::new();
     while seen.len() < 2 {
         match tokio::time::timeout(PATIENCE, run.next())
@@ -62,7 +62,7 @@ async fn cancelling_kills_and_says_so() {
     let house = House::open().await;
     let forever = spec("print('on', flush=True)\nwhile True: pass");
     let call = forever.call_id;
-    let mut run = house.client.run_python(forever).await.unwrap();
+    let mut run = house.client.run(forever).await.unwrap();
     assert!(matches!(run.next().await, Some(RunEvent::Chunk(_))));
     assert!(house.client.cancel(call).await.unwrap());
     assert_eq!(run.collect().await.finished.outcome, Outcome::Cancelled);
@@ -79,7 +79,7 @@ async fn hanging_up_kills_the_jail() {
         if os.fork() == 0: os.execv('/bin/sh', ['/bin/sh', '-c', 'echo on; while :; do :; done', '{marker}'])\n\
         os.wait()"
     );
-    let mut run = house.client.run_python(spec(&code)).await.unwrap();
+    let mut run = house.client.run(spec(&code)).await.unwrap();
     assert!(matches!(run.next().await, Some(RunEvent::Chunk(_))));
     assert_eq!(processes_with(&marker), 1);
     drop(run);
@@ -94,7 +94,7 @@ async fn a_caller_who_does_not_read_holds_nothing_up() {
     let mut flood = spec("while True: print('z' * 1000)");
     flood.timeout = Duration::from_millis(500);
     flood.output_cap = 1 << 20;
-    let unread = house.client.run_python(flood).await.unwrap();
+    let unread = house.client.run(flood).await.unwrap();
     house.until(|s| s.pool.running == 1).await;
     house.until(|s| s.pool.running == 0).await;
     let run = unread.collect().await;
@@ -107,15 +107,9 @@ async fn a_caller_who_does_not_read_holds_nothing_up() {
 async fn one_call_runs_once_at_a_time() {
     let house = House::open().await;
     let forever = spec("print('on', flush=True)\nwhile True: pass");
-    let mut first = house.client.run_python(forever.clone()).await.unwrap();
+    let mut first = house.client.run(forever.clone()).await.unwrap();
     first.next().await.unwrap();
-    let second = house
-        .client
-        .run_python(forever)
-        .await
-        .unwrap()
-        .collect()
-        .await;
+    let second = house.client.run(forever).await.unwrap().collect().await;
     assert!(
         matches!(&second.finished.outcome, Outcome::Lost { reason } if reason.contains("running already")),
         "{second:?}"
@@ -128,8 +122,11 @@ async fn what_is_out_of_bounds_is_refused_by_name() {
     let house = House::open().await;
     for (change, field) in [
         (
-            (|s| s.code = "x".repeat(CODE_MAX + 1))
-                as fn(&mut kazma_sandbox_runner::broker::RunSpec),
+            (|s| {
+                s.program = Program::Python {
+                    code: "x".repeat(CODE_MAX + 1),
+                };
+            }) as fn(&mut kazma_sandbox_runner::broker::RunSpec),
             "code",
         ),
         (|s| s.timeout = Duration::from_secs(301), "timeout_ms"),
@@ -138,7 +135,7 @@ async fn what_is_out_of_bounds_is_refused_by_name() {
     ] {
         let mut run = spec("pass");
         change(&mut run);
-        match house.client.run_python(run).await {
+        match house.client.run(run).await {
             Err(BrokerError::Refused(reason)) => assert!(reason.starts_with(field), "{reason}"),
             other => panic!("{field}: {other:?}"),
         }
@@ -219,7 +216,7 @@ async fn strangers_are_not_served() {
 async fn a_broker_that_stops_kills_and_the_client_learns_it() {
     let house = House::open().await;
     let forever = spec("print('on', flush=True)\nwhile True: pass");
-    let mut run = house.client.run_python(forever).await.unwrap();
+    let mut run = house.client.run(forever).await.unwrap();
     run.next().await.unwrap();
     let collecting = tokio::spawn(run.collect());
     let client = house.client.clone();
@@ -277,7 +274,7 @@ async fn a_broker_that_is_killed_takes_its_jails_along() {
         while !matches!(client.status().await, Ok(s) if s.readiness == Readiness::Ready) {
             tokio::task::yield_now().await;
         }
-        let mut run = client.run_python(spec(&code)).await.unwrap();
+        let mut run = client.run(spec(&code)).await.unwrap();
         assert!(matches!(run.next().await, Some(RunEvent::Chunk(_))));
         run
     };

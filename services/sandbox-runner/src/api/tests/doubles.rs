@@ -53,6 +53,14 @@ impl Python {
                 status: CodeStatus {
                     sandbox,
                     trouble: None,
+                    programs: [
+                        ("git", "/usr/bin/git"),
+                        ("ls", "/usr/bin/ls"),
+                        ("mkdir", "/usr/bin/mkdir"),
+                    ]
+                    .map(|(name, path)| (name.to_owned(), path.to_owned()))
+                    .into(),
+                    unwritable: None,
                     pool: 2,
                     note: String::new(),
                 },

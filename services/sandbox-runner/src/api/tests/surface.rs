@@ -99,7 +99,7 @@ async fn a_wrong_field_is_named() {
         .name("python_exec", json!({"code": "x", "cwd": "/"}))
         .await;
     assert_eq!((status, &problem["field"]), (422, &json!("arguments.cwd")));
-    let (status, problem) = house.name("shell_exec", json!({"command": "id"})).await;
+    let (status, problem) = house.name("code_exec", json!({"code": "1"})).await;
     assert_eq!((status, &problem["field"]), (422, &json!("tool")));
     house.registry.with(|inner| assert!(inner.filed.is_empty()));
 }

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     broker::{Chunk, Finished, Outcome, OutputStream, StartFailure, Totals, workshop::Made},
     jail::{
-        Limits, Output, RunLimits,
+        Access, Limits, Output, RunLimits, Task,
         frame::{self, Frame, Key, Order},
         report::Report,
     },
@@ -79,6 +79,8 @@ impl Known {
 pub(super) struct Makings {
     pub(super) engine: Engine,
     pub(super) blueprint: Arc<Blueprint>,
+    /// What of the workspace it may write.
+    pub(super) access: Option<Access>,
     pub(super) known: Known,
     pub(super) tracker: TaskTracker,
     /// Device and inode of the workspace as the broker sees it; none where containers see others.
@@ -166,6 +168,7 @@ impl Container {
         let Makings {
             engine,
             blueprint,
+            access,
             known,
             tracker,
             workspace,
@@ -186,7 +189,11 @@ impl Container {
         // Cancelled also when something below fails before there is a stream.
         let unattached = gone.clone().drop_guard();
         engine
-            .create(&name, blueprint.body(deadline), &policy(&blueprint))
+            .create(
+                &name,
+                blueprint.body(deadline, access.as_ref()),
+                &policy(&blueprint, access.as_ref()),
+            )
             .await?;
         let attached = engine.attach(&name).await?;
         let (frames, inbox) = mpsc::channel(FRAMES);
@@ -252,8 +259,10 @@ impl Container {
     }
 }
 
-fn policy(blueprint: &Blueprint) -> guard::Policy<'_> {
+fn policy<'a>(blueprint: &'a Blueprint, access: Option<&'a Access>) -> guard::Policy<'a> {
     guard::Policy {
+        writer: access.map(|access| access.writer),
+        writable: access.map_or(&[], |access| &access.folders),
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
         runtime: &blueprint.runtime,
@@ -337,13 +346,13 @@ impl Made for Container {
 
     async fn run(
         mut self,
-        code: &[u8],
+        task: &Task,
         limits: RunLimits,
         chunks: &UnboundedSender<Chunk>,
         cancel: &CancellationToken,
     ) -> Finished {
         let started = Instant::now();
-        match timeout(SEND_LIMIT, self.send(code, limits)).await {
+        match timeout(SEND_LIMIT, self.send(task, limits)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return not_taken(&error.to_string()),
             Err(_) => return not_taken("it does not read"),
@@ -366,18 +375,19 @@ impl Made for Container {
 }
 
 impl Container {
-    async fn send(&mut self, code: &[u8], limits: RunLimits) -> std::io::Result<()> {
+    async fn send(&mut self, task: &Task, limits: RunLimits) -> std::io::Result<()> {
+        let task = task.to_bytes()?;
         let short = |number: usize| u32::try_from(number).map_err(std::io::Error::other);
         // From here on, before a snippet is in there.
         let key = *self.agreed.get_or_init(|| self.key);
         let order = Order {
             key,
-            code_bytes: short(code.len())?,
+            task_bytes: short(task.len())?,
             timeout_ms: u32::try_from(limits.timeout.as_millis()).unwrap_or(u32::MAX),
             output_cap: short(limits.output_cap)?,
         };
         let mut message = BytesMut::from(&order.to_bytes()[..]);
-        message.extend_from_slice(code);
+        message.extend_from_slice(&task);
         self.input.write_all(&message).await?;
         self.input.flush().await
     }
@@ -462,7 +472,7 @@ async fn ask(engine: &Engine, name: &Name, limits: &Limits, hint: &str) -> Outco
 
 fn not_taken(reason: &str) -> Finished {
     Finished::not_started(StartFailure::Jail {
-        reason: format!("the container did not take the code: {reason}"),
+        reason: format!("the container did not take its task: {reason}"),
     })
 }
 
@@ -486,6 +496,11 @@ fn known_end(end: &End, totals: &Totals, limits: RunLimits, machine: &Limits) ->
     let out_of_memory = totals.oom_kills.is_some_and(|kills| kills > 0);
     Some(match (&end.report, end.kill) {
         (Some(Report::Exited(code)), _) => Outcome::Exited { code: *code },
+        (Some(Report::NotStarted(reason)), _) => Outcome::StartFailed {
+            failure: StartFailure::Jail {
+                reason: reason.clone(),
+            },
+        },
         (Some(Report::Signalled(9)), None) if out_of_memory => Outcome::OutOfMemory {
             limit_bytes: machine.memory_bytes,
         },

@@ -77,6 +77,9 @@ pub(super) enum EngineError {
     /// The folder inside is not the folder outside.
     #[error("the container sees another workspace than the broker")]
     OtherWorkspace,
+    /// What it shall write cannot be mounted so.
+    #[error("the workspace cannot be written to: {0}")]
+    Access(#[from] crate::jail::AccessError),
     /// It ended while it waited for work.
     #[error("the container ended before it was used")]
     Died,

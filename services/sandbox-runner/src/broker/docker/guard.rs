@@ -15,7 +15,7 @@ use super::{
         PROCESSES_OF_NOBODY, PYTHON,
     },
 };
-use crate::jail::{Limits, init::CONTAINER_MODE};
+use crate::jail::{Limits, WRITABLE_MAX, Writer, init::CONTAINER_MODE, is_plain};
 
 /// What this broker's containers may be.
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ pub(super) struct Policy<'a> {
     pub(super) runtime: &'a str,
     pub(super) owner: &'a str,
     pub(super) kind: EngineKind,
+    /// Who writes, where it may write anything.
+    pub(super) writer: Option<Writer>,
+    /// The folders that it may write, from the workspace; an empty path is all of it.
+    pub(super) writable: &'a [String],
     /// No limit may be above these.
     pub(super) most: &'a Limits,
 }
@@ -90,7 +94,7 @@ pub(super) fn check_value(body: &Value, policy: &Policy<'_>) -> Checked {
 fn top(name: &str, value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
     Ok(match name {
         "Image" => value == policy.image_id && is_id(policy.image_id),
-        "User" => value == NOBODY,
+        "User" => user(value, policy),
         "Hostname" => value == "sandbox",
         "WorkingDir" => value == policy.workspace.as_str(),
         "Entrypoint" => is_words(value, &[INIT]),
@@ -132,10 +136,7 @@ fn host(name: &str, value: &Value, policy: &Policy<'_>) -> Result<bool, Violatio
         "CapDrop" => is_words(value, &["ALL"]),
         "SecurityOpt" => is_words(value, &["no-new-privileges"]),
         "Tmpfs" => tmpfs(value, policy)?,
-        "Mounts" => match value.as_array().map(Vec::as_slice) {
-            Some([mount]) => workspace_mount(mount, policy)?,
-            _ => false,
-        },
+        "Mounts" => mounts(value, policy)?,
         "LogConfig" => *value == serde_json::json!({"Type": "none"}),
         "RestartPolicy" => *value == serde_json::json!({"Name": "no"}),
         "Runtime" => value == policy.runtime && !policy.runtime.is_empty(),
@@ -217,7 +218,46 @@ fn tmpfs(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
         && (!counted || sized("nr_inodes=", most.tmp_files)))
 }
 
-fn workspace_mount(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
+/// Nobody, or who writes where something may be written: never root.
+fn user(value: &Value, policy: &Policy<'_>) -> bool {
+    match policy.writer {
+        None => policy.writable.is_empty() && value == NOBODY,
+        Some(Writer { uid, gid }) => {
+            !policy.writable.is_empty() && uid != 0 && *value == format!("{uid}:{gid}")
+        }
+    }
+}
+
+/// The workspace read-only, and over it exactly the folders that may be written; or all of it to be written.
+fn mounts(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
+    let plain = policy.writable.iter().all(|path| is_plain(path));
+    let (Some(mounts), true) = (
+        value.as_array(),
+        plain && policy.writable.len() <= WRITABLE_MAX,
+    ) else {
+        return Ok(false);
+    };
+    if policy.writable.iter().any(String::is_empty) {
+        let [mount] = mounts.as_slice() else {
+            return Ok(false);
+        };
+        return Ok(policy.writable.len() == 1 && a_mount(mount, policy.workspace, false)?);
+    }
+    let Some((first, parts)) = mounts.split_first() else {
+        return Ok(false);
+    };
+    if parts.len() != policy.writable.len() || !a_mount(first, policy.workspace, true)? {
+        return Ok(false);
+    }
+    for (part, path) in parts.iter().zip(policy.writable) {
+        if !a_mount(part, &policy.workspace.join(path), false)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn a_mount(value: &Value, path: &Utf8Path, read_only: bool) -> Result<bool, Violation> {
     let fields = object(value, "Mounts")?;
     all_there(
         fields,
@@ -225,8 +265,8 @@ fn workspace_mount(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation
     )?;
     Ok(fields.iter().all(|(name, value)| match name.as_str() {
         "Type" => value == "bind",
-        "Source" | "Target" => value == policy.workspace.as_str(),
-        "ReadOnly" => value == true,
+        "Source" | "Target" => value == path.as_str(),
+        "ReadOnly" => value == read_only,
         "BindOptions" => *value == serde_json::json!({"Propagation": "rprivate"}),
         _ => false,
     }))

@@ -43,7 +43,7 @@ use super::{
     pooled::PooledTier,
     workshop::{Face, Workshop},
 };
-use crate::jail::{Limits, container_rlimits, frame::Key};
+use crate::jail::{Access, Limits, container_rlimits, frame::Key};
 
 pub use settings::{EngineOptions, EngineRuntime, SANDBOX_IMAGE};
 
@@ -312,7 +312,16 @@ impl Workshop for ContainerShop {
         }
     }
 
-    async fn make(&self) -> Result<Container, EngineError> {
+    fn look(&self, writable: &[String]) -> Result<Access, EngineError> {
+        let mut access = Access::look(&self.workspace, writable)?;
+        if !self.settings.runtime.shows_the_machine() {
+            // Its kernel has numbers of its own for what is mounted.
+            access.places.clear();
+        }
+        Ok(access)
+    }
+
+    async fn make(&self, access: Option<&Access>) -> Result<Container, EngineError> {
         let standing = self.standing().ok_or(EngineError::NotPrepared)?;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let life = i64::try_from(self.life.as_secs()).unwrap_or(i64::MAX);
@@ -323,6 +332,7 @@ impl Workshop for ContainerShop {
             key,
             engine: standing.engine,
             blueprint: standing.blueprint,
+            access: access.cloned(),
             known: self.reaper.known.clone(),
             tracker: self.tracker.clone(),
             workspace: standing.workspace,
@@ -336,6 +346,11 @@ impl Workshop for ContainerShop {
             self.stale.notify_waiters();
         }
         made
+    }
+
+    /// The image's folders: the canary sees all there is to see.
+    fn trusts(&self, _: &Utf8Path) -> bool {
+        true
     }
 
     async fn stale(&self) {

@@ -7,10 +7,10 @@ use bollard::models::{
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
     RestartPolicy, RestartPolicyNameEnum,
 };
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use super::facts::{CgroupVersion, EngineKind};
-use crate::jail::{Limits, init::CONTAINER_MODE};
+use crate::jail::{Access, Limits, init::CONTAINER_MODE};
 
 /// Where the image has the init.
 pub(super) const INIT: &str = "/usr/lib/kazma/sandbox-init";
@@ -52,7 +52,8 @@ pub(super) const fn ulimits(limits: &Limits) -> [(&'static str, u64); 7] {
     ]
 }
 
-/// What every container of a broker is made from. Nothing of it comes from a request.
+/// What every container of a broker is made from. Nothing of it comes from a request, but for the folders of the
+/// workspace that one may write.
 #[derive(Debug, Clone)]
 pub(super) struct Blueprint {
     /// The image's id, not a name: what a card named is what runs.
@@ -71,11 +72,14 @@ pub(super) struct Blueprint {
 
 impl Blueprint {
     /// The request for one container that must be gone by `deadline`, in seconds since 1970.
-    pub(super) fn body(&self, deadline: i64) -> ContainerCreateBody {
+    pub(super) fn body(&self, deadline: i64, access: Option<&Access>) -> ContainerCreateBody {
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
         ContainerCreateBody {
             image: Some(self.image_id.clone()),
-            user: Some(NOBODY.to_owned()),
+            user: Some(access.map_or_else(
+                || NOBODY.to_owned(),
+                |access| format!("{}:{}", access.writer.uid, access.writer.gid),
+            )),
             hostname: Some("sandbox".to_owned()),
             working_dir: Some(self.workspace.to_string()),
             entrypoint: words(&[INIT]),
@@ -94,7 +98,7 @@ impl Blueprint {
             stdin_once: Some(true),
             tty: Some(false),
             network_disabled: Some(true),
-            host_config: Some(self.host_config()),
+            host_config: Some(self.host_config(access)),
             ..ContainerCreateBody::default()
         }
     }
@@ -110,7 +114,7 @@ impl Blueprint {
         .into()
     }
 
-    fn host_config(&self) -> HostConfig {
+    fn host_config(&self, access: Option<&Access>) -> HostConfig {
         let number = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
         let Limits {
             memory_bytes,
@@ -150,7 +154,7 @@ impl Blueprint {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             tmpfs: Some(self.tmpfs(tmp)),
-            mounts: Some(vec![self.mount()]),
+            mounts: Some(self.mounts(access)),
             log_config: Some(HostConfigLogConfig {
                 typ: Some("none".to_owned()),
                 config: None,
@@ -175,18 +179,36 @@ impl Blueprint {
         covers.chain([("/tmp".to_owned(), tmp)]).collect()
     }
 
-    /// As a mount: `Binds` would create a source that is not there.
-    fn mount(&self) -> Mount {
-        Mount {
-            typ: Some(MountType::BIND),
-            source: Some(self.workspace.to_string()),
-            target: Some(self.workspace.to_string()),
-            read_only: Some(true),
-            bind_options: Some(MountBindOptions {
-                propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
-                ..MountBindOptions::default()
-            }),
-            ..Mount::default()
+    /// The workspace, and over it what may be written of it.
+    fn mounts(&self, access: Option<&Access>) -> Vec<Mount> {
+        let folders: Vec<&str> = access
+            .iter()
+            .flat_map(|access| &access.folders)
+            .map(String::as_str)
+            .collect();
+        if folders == [""] {
+            return vec![mount(&self.workspace, false)];
         }
+        let parts = folders
+            .iter()
+            .map(|path| mount(&self.workspace.join(path), false));
+        std::iter::once(mount(&self.workspace, true))
+            .chain(parts)
+            .collect()
+    }
+}
+
+/// As a mount: `Binds` would create a source that is not there.
+fn mount(path: &Utf8Path, read_only: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(path.to_string()),
+        target: Some(path.to_string()),
+        read_only: Some(read_only),
+        bind_options: Some(MountBindOptions {
+            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+            ..MountBindOptions::default()
+        }),
+        ..Mount::default()
     }
 }

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use rustix::process::{
     DumpableBehavior, Pid, WaitOptions, WaitStatus, set_dumpable_behavior, wait,
 };
@@ -29,13 +29,14 @@ use tokio::{
 };
 
 use super::{
-    GAVE_UP, InitError, Rlimits, empty_the_jail, filter_calls, forget_privileges, limit,
-    start_python, step, usage,
+    GAVE_UP, InitError, Rlimits, empty_the_jail, ended, filter_calls, for_python,
+    forget_privileges, limit, not_started, pid, program, start_python, step, usage,
 };
 use crate::jail::{
     OutputStream,
     frame::{self, Key, Order, Totals},
     report::Report,
+    task::{Start, Task},
 };
 
 /// The first argument that asks for this.
@@ -132,19 +133,17 @@ impl Post {
             .await
     }
 
-    /// The order, and its code as Python takes it: with the length before it. Nothing is lost when this is
-    /// dropped and called again.
-    async fn order(&mut self) -> io::Result<(Order, Bytes)> {
+    /// The order, and its task. Nothing is lost when this is dropped and called again.
+    async fn order(&mut self) -> io::Result<(Order, Task)> {
         loop {
             if let Some(head) = self.inbox.first_chunk() {
                 let order = Order::from_bytes(*head);
-                let whole = Order::SIZE + order.code_bytes as usize;
+                let whole = Order::SIZE + order.task_bytes as usize;
                 if self.inbox.len() >= whole {
-                    let mut code = self.inbox.split_to(whole);
+                    let task = self.inbox.split_to(whole).split_off(Order::SIZE);
                     self.key = order.key;
-                    let mut framed = BytesMut::from(&order.code_bytes.to_be_bytes()[..]);
-                    framed.unsplit(code.split_off(Order::SIZE));
-                    return Ok((order, framed.freeze()));
+                    let task = Task::parse(&task).ok_or(io::ErrorKind::InvalidData)?;
+                    return Ok((order, task));
                 }
             }
             if self.input.read_buf(&mut self.inbox).await? == 0 {
@@ -217,6 +216,7 @@ impl Source {
 }
 
 struct Sandbox {
+    /// What runs: Python, or the program in its place.
     python: Child,
     main: Pid,
     stdout: Source,
@@ -236,10 +236,7 @@ enum Woken {
 
 impl Sandbox {
     fn open(mut python: Child) -> Result<Self, InitError> {
-        let main = i32::try_from(python.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .ok_or(InitError::Usage)?;
+        let main = pid(&python)?;
         let watch = step("watch Python");
         let open = |python: &mut Child| {
             Ok::<_, io::Error>((
@@ -259,7 +256,7 @@ impl Sandbox {
         })
     }
 
-    /// Waits for code, runs it, and says how it ended; nothing if nobody is there to be told.
+    /// Waits for a task, runs it, and says how it ended; nothing if nobody is there to be told.
     async fn serve(mut self, post: &mut Post) -> io::Result<Option<Report>> {
         // The byte by which the bootstrap says that it is ready; there is no snippet yet.
         self.stdout.room = 1;
@@ -268,7 +265,7 @@ impl Sandbox {
             post.report(&Report::Stands { device, inode }).await?;
         }
         post.report(&Report::Locked).await?;
-        let (order, code) = loop {
+        let (order, task) = loop {
             tokio::select! {
                 order = post.order() => match order {
                     Ok(order) => break order,
@@ -282,13 +279,18 @@ impl Sandbox {
                 return Ok(Some(Report::Failed(InitError::Unused.to_string())));
             }
         };
+        if let Task::Command(start) = &task
+            && let Err(error) = self.put_in_place_of_python(start)
+        {
+            return Ok(Some(not_started(&start.argv, &error)));
+        }
         for source in [&mut self.stdout, &mut self.stderr] {
             source.total = 0;
             source.room = u64::from(order.output_cap);
         }
         // Small enough for the pipe or not, Python reads it all before it does anything else.
-        if let Some(mut input) = self.python.stdin.take() {
-            let _ = input.write_all(&code);
+        if let (Task::Python(code), Some(mut input)) = (&task, self.python.stdin.take()) {
+            let _ = input.write_all(&for_python(code));
         }
         let late = Instant::now() + Duration::from_millis(order.timeout_ms.into()) + OVERTIME;
         match timeout(
@@ -313,17 +315,17 @@ impl Sandbox {
                 },
             ))
             .await?;
-        let status = self.ended;
-        Ok(Some(
-            match (
-                status.and_then(WaitStatus::exit_status),
-                status.and_then(WaitStatus::terminating_signal),
-            ) {
-                (Some(code), _) => Report::Exited(code),
-                (None, Some(signal)) => Report::Signalled(signal),
-                (None, None) => Report::Failed("Python ended in no known way".to_owned()),
-            },
-        ))
+        Ok(Some(ended(self.ended)))
+    }
+
+    /// Ends Python and starts a program with pipes of its own.
+    fn put_in_place_of_python(&mut self, start: &Start) -> io::Result<()> {
+        empty_the_jail();
+        self.python = program::start(start, Stdio::piped)?;
+        self.main = pid(&self.python).map_err(io::Error::other)?;
+        self.stdout = Source::open(OutputStream::Stdout, self.python.stdout.take())?;
+        self.stderr = Source::open(OutputStream::Stderr, self.python.stderr.take())?;
+        Ok(())
     }
 
     /// Passes output on until Python has ended. False if it must not go on.

@@ -105,7 +105,7 @@ async fn a_container_that_others_kill_or_remove_is_no_riddle() {
         // The only one that waits is the one that the run is given.
         engine.until(&owner, 1).await;
         let id = engine.containers(&owner).await[0].id.clone().unwrap();
-        let mut stream = house.client.run_python(spec(FOREVER)).await.unwrap();
+        let mut stream = house.client.run(spec(FOREVER)).await.unwrap();
         assert!(matches!(stream.next().await, Some(RunEvent::Chunk(_))));
         if remove {
             engine.remove(&id).await;
@@ -139,7 +139,7 @@ async fn a_killed_engine_is_said_and_survived() {
             broker.canary_retry = std::time::Duration::from_secs(1);
         })
         .await;
-    let mut stream = house.client.run_python(spec(FOREVER)).await.unwrap();
+    let mut stream = house.client.run(spec(FOREVER)).await.unwrap();
     assert!(matches!(stream.next().await, Some(RunEvent::Chunk(_))));
     engine.kill().await;
     let end = stream.collect().await.finished.outcome;

@@ -79,7 +79,7 @@ async fn time_that_is_up_and_runs_that_are_cancelled_are_killed() {
 
         let forever = spec(busy);
         let call = forever.call_id;
-        let mut stream = house.client.run_python(forever).await.unwrap();
+        let mut stream = house.client.run(forever).await.unwrap();
         stream.next().await.unwrap();
         assert!(house.client.cancel(call).await.unwrap());
         assert_eq!(stream.collect().await.finished.outcome, Outcome::Cancelled);
@@ -189,7 +189,7 @@ async fn a_flood_is_cut_and_counted_and_never_stalls_the_engine() {
         // Cancelled in mid-flood by a caller who does not read.
         let endless = spec("import os\nwhile True: os.write(1, b'x' * (1 << 20))");
         let call = endless.call_id;
-        let mut stream = house.client.run_python(endless).await.unwrap();
+        let mut stream = house.client.run(endless).await.unwrap();
         stream.next().await.unwrap();
         assert!(house.client.cancel(call).await.unwrap());
         assert_eq!(stream.collect().await.finished.outcome, Outcome::Cancelled);

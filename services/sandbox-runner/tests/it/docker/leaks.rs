@@ -114,7 +114,7 @@ async fn what_a_killed_broker_leaves_is_gone_after_the_next_starts() {
     let mut broker = Broker::start(&engine, &owner, ground.path());
     broker.ready().await;
     let forever = spec("import time; print('on', flush=True); time.sleep(1000)");
-    let mut run = broker.client.run_python(forever).await.unwrap();
+    let mut run = broker.client.run(forever).await.unwrap();
     run.next().await.unwrap();
     broker.kill();
     let end = run.collect().await.finished.outcome;
@@ -146,7 +146,7 @@ async fn a_campaign_of_mixed_ends_and_kills_leaves_nothing() {
                 // An api that dies drops its connection: some callers leave before the end.
                 let stays = random(4) > 0;
                 tokio::spawn(async move {
-                    let Ok(stream) = client.run_python(run).await else {
+                    let Ok(stream) = client.run(run).await else {
                         return;
                     };
                     if stays {

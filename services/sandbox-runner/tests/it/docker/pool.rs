@@ -75,7 +75,7 @@ async fn a_burst_of_fifty_is_served() {
             let client = house.client.clone();
             tokio::spawn(async move {
                 let run = spec(&format!("print({n} * {n})"));
-                (n, client.run_python(run).await.unwrap().collect().await)
+                (n, client.run(run).await.unwrap().collect().await)
             })
         })
         .collect();
@@ -103,9 +103,9 @@ async fn waiting_has_a_bound_and_an_end() {
         .await;
     let forever = spec("import time; print('on', flush=True); time.sleep(1000)");
     let busy = forever.call_id;
-    let mut first = house.client.run_python(forever).await.unwrap();
+    let mut first = house.client.run(forever).await.unwrap();
     first.next().await.unwrap();
-    let second = house.client.run_python(spec("print(2)")).await.unwrap();
+    let second = house.client.run(spec("print(2)")).await.unwrap();
     house.until(|s| s.pool.queued == 1).await;
     let third = house.run("print(3)").await;
     assert_eq!(

@@ -82,7 +82,7 @@ async fn tried(house: &House) -> BTreeMap<String, (String, String)> {
     let others_call = other.call_id;
     let mut neighbour = house
         .client
-        .run_python(kazma_sandbox_runner::broker::RunSpec {
+        .run(kazma_sandbox_runner::broker::RunSpec {
             timeout: kazma_sandbox_runner::broker::TIMEOUT_MAX,
             ..other
         })

@@ -8,7 +8,7 @@ use crate::{
         facts::{CgroupVersion, EngineKind},
         template::Blueprint,
     },
-    jail::container_rlimits,
+    jail::{Access, container_rlimits},
 };
 
 fn blueprint() -> Blueprint {
@@ -30,13 +30,34 @@ fn blueprint_for(kind: EngineKind) -> Blueprint {
     }
 }
 
-fn judged(body: &Value) -> Result<(), Violation> {
-    judged_for(EngineKind::Docker, body)
+/// Of each kind one: read-only, all of the workspace to be written, parts of it.
+fn kinds() -> Vec<Option<Access>> {
+    let writing = |folders: &[&str]| {
+        Some(Access {
+            folders: folders.iter().map(|path| (*path).to_owned()).collect(),
+            places: Vec::new(),
+            writer: Writer {
+                uid: 61_102,
+                gid: 65_534,
+            },
+        })
+    };
+    vec![None, writing(&[""]), writing(&["a/.git", "b"])]
 }
 
-fn judged_for(kind: EngineKind, body: &Value) -> Result<(), Violation> {
+fn judged(body: &Value) -> Result<(), Violation> {
+    judged_for(EngineKind::Docker, body, None)
+}
+
+fn judged_as(body: &Value, access: Option<&Access>) -> Result<(), Violation> {
+    judged_for(EngineKind::Docker, body, access)
+}
+
+fn judged_for(kind: EngineKind, body: &Value, access: Option<&Access>) -> Result<(), Violation> {
     let blueprint = blueprint_for(kind);
     let policy = Policy {
+        writer: access.map(|access| access.writer),
+        writable: access.map_or(&[], |access| &access.folders),
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
         runtime: &blueprint.runtime,
@@ -48,7 +69,11 @@ fn judged_for(kind: EngineKind, body: &Value) -> Result<(), Violation> {
 }
 
 fn good() -> Value {
-    serde_json::to_value(blueprint().body(1_900_000_000)).unwrap()
+    made(None)
+}
+
+fn made(access: Option<&Access>) -> Value {
+    serde_json::to_value(blueprint().body(1_900_000_000, access)).unwrap()
 }
 
 /// Every place in `value`, as JSON pointers.
@@ -73,27 +98,71 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 
 #[test]
 fn the_template_passes() {
-    assert_eq!(judged(&good()), Ok(()));
+    for access in kinds() {
+        let access = access.as_ref();
+        assert_eq!(judged_as(&made(access), access), Ok(()), "{access:?}");
+    }
+}
+
+#[test]
+fn a_request_of_one_kind_does_not_pass_for_another() {
+    for (made_as, access) in kinds().iter().enumerate() {
+        for (judged_by, policy) in kinds().iter().enumerate() {
+            let passed = judged_as(&made(access.as_ref()), policy.as_ref()).is_ok();
+            assert_eq!(passed, made_as == judged_by, "{access:?} by {policy:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_outside_of_the_workspace_is_ever_writable() {
+    for folders in [
+        vec!["..".to_owned()],
+        vec!["/etc".to_owned()],
+        vec!["a/../../etc".to_owned()],
+        vec!["a/".to_owned()],
+        vec![String::new(), "a".to_owned()],
+        vec!["a".to_owned(); WRITABLE_MAX + 1],
+    ] {
+        let access = Access {
+            folders,
+            ..kinds().remove(1).unwrap()
+        };
+        let body = made(Some(&access));
+        assert!(judged_as(&body, Some(&access)).is_err(), "{access:?}");
+    }
+    let mut root = kinds().remove(1).unwrap();
+    root.writer = Writer { uid: 0, gid: 0 };
+    assert!(judged_as(&made(Some(&root)), Some(&root)).is_err());
 }
 
 #[test]
 fn podman_has_a_template_of_its_own_and_no_other_passes() {
-    let podman = serde_json::to_value(blueprint_for(EngineKind::Podman).body(1)).unwrap();
-    assert_eq!(judged_for(EngineKind::Podman, &podman), Ok(()));
+    let podman = serde_json::to_value(blueprint_for(EngineKind::Podman).body(1, None)).unwrap();
+    assert_eq!(judged_for(EngineKind::Podman, &podman, None), Ok(()));
     assert!(judged(&podman).is_err());
-    assert!(judged_for(EngineKind::Podman, &good()).is_err());
+    assert!(judged_for(EngineKind::Podman, &good(), None).is_err());
     for place in ["/run", "/var/tmp", "/dev/shm"] {
         let at = format!("/HostConfig/Tmpfs/{}", place.replace('/', "~1"));
         let mut open = podman.clone();
         *open.pointer_mut(&at).unwrap() = json!("rw,noexec,nosuid,nodev,size=4096,mode=0555");
-        assert!(judged_for(EngineKind::Podman, &open).is_err(), "{place}");
+        assert!(
+            judged_for(EngineKind::Podman, &open, None).is_err(),
+            "{place}"
+        );
     }
 }
 
 #[test]
 fn nothing_that_is_there_may_be_missing() {
+    for access in kinds() {
+        nothing_may_be_missing(access.as_ref());
+    }
+}
+
+fn nothing_may_be_missing(access: Option<&Access>) {
     let mut paths = Vec::new();
-    places(&good(), "", &mut paths);
+    places(&made(access), "", &mut paths);
     assert!(paths.len() > 60, "{paths:?}");
     // To be attached from the start is a convenience of the engine's, and its groups may be of the first kind.
     let optional = [
@@ -106,7 +175,7 @@ fn nothing_that_is_there_may_be_missing() {
         .iter()
         .filter(|path| !optional.contains(&path.as_str()))
     {
-        let mut body = good();
+        let mut body = made(access);
         let (parent, key) = path.rsplit_once('/').unwrap();
         let key = key.replace("~1", "/").replace("~0", "~");
         match body.pointer_mut(parent).unwrap() {
@@ -114,7 +183,7 @@ fn nothing_that_is_there_may_be_missing() {
             Value::Array(items) => drop(items.remove(key.parse().unwrap())),
             _ => unreachable!(),
         }
-        assert!(judged(&body).is_err(), "without {path}");
+        assert!(judged_as(&body, access).is_err(), "without {path}");
     }
 }
 
@@ -248,14 +317,20 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     /// Whatever is changed anywhere: the request is refused, or says no more than before.
     #[test]
-    fn no_other_value_gets_through(pick in any::<prop::sample::Index>(), value in any_json()) {
+    fn no_other_value_gets_through(
+        kind in 0_usize..3,
+        pick in any::<prop::sample::Index>(),
+        value in any_json(),
+    ) {
+        let access = kinds().remove(kind);
+        let access = access.as_ref();
         let mut paths = Vec::new();
-        places(&good(), "", &mut paths);
+        places(&made(access), "", &mut paths);
         let path = &paths[pick.index(paths.len())];
-        let mut body = good();
+        let mut body = made(access);
         *body.pointer_mut(path).unwrap() = value.clone();
-        if judged(&body).is_ok() {
-            let before = good();
+        if judged_as(&body, access).is_ok() {
+            let before = made(access);
             let before = before.pointer(path).unwrap();
             let lower = value.as_u64().zip(before.as_u64()).is_some_and(|(now, then)| now <= then);
             let free = path == "/Labels/kazma.sandbox.broker" || path == "/Cmd/2";
