@@ -120,7 +120,7 @@ async fn end(stack: &Stack, wish: &Wish) -> Value {
     tokio::time::timeout(2 * PATIENCE, waiting).await.unwrap()
 }
 
-fn effects(seen: &std::collections::BTreeMap<String, u32>, wish: &Wish) -> u32 {
+pub(crate) fn effects(seen: &std::collections::BTreeMap<String, u32>, wish: &Wish) -> u32 {
     seen.get(&wish.file).copied().unwrap_or(0)
 }
 
@@ -195,9 +195,20 @@ async fn on_a_full_disk_nothing_is_acknowledged_and_afterwards_nothing_is_lost()
     stack.end().await;
 }
 
-/// Builds the library that makes syncs fail while a file is there.
+/// Builds a library to be preloaded.
+pub(crate) fn compiled(folder: &Path, name: &str, code: &str) -> PathBuf {
+    let (source, library) = (
+        folder.join(name).with_extension("c"),
+        folder.join(name).with_extension("so"),
+    );
+    fs::write(&source, code).unwrap();
+    let (from, to) = (source.to_str().unwrap(), library.to_str().unwrap());
+    run("cc", &["-shared", "-fPIC", "-O1", "-o", to, from, "-ldl"]);
+    library
+}
+
+/// The library that makes syncs fail while a file is there.
 fn shim(folder: &Path) -> PathBuf {
-    let (source, library) = (folder.join("sync.c"), folder.join("sync.so"));
     let code = format!(
         r#"
         #define _GNU_SOURCE
@@ -217,21 +228,7 @@ fn shim(folder: &Path) -> PathBuf {
         "#,
         folder.display()
     );
-    fs::write(&source, code).unwrap();
-    let (source, library_text) = (source.to_str().unwrap(), library.to_str().unwrap());
-    run(
-        "cc",
-        &[
-            "-shared",
-            "-fPIC",
-            "-O1",
-            "-o",
-            library_text,
-            source,
-            "-ldl",
-        ],
-    );
-    library
+    compiled(folder, "sync", &code)
 }
 
 #[tokio::test(flavor = "multi_thread")]

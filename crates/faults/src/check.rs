@@ -60,8 +60,6 @@ checks! {
     PermitCall = "permit-call",
     /// The executor: the permit is for this plan.
     PermitPlan = "permit-plan",
-    /// The executor: the permit has not expired.
-    PermitExpiry = "permit-expiry",
     /// The executor: the permit is of this thread and on behalf of this principal.
     PermitThread = "permit-thread",
     /// The executor: the plan that was asked for is not quietly made again.

@@ -14,7 +14,7 @@ use crate::{KeyFolder, MeshError};
 /// How long a leaf is good.
 pub(crate) const LEAF_LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// Leaves begin this much earlier, for clocks that are behind.
-const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
+const BACKDATE: SignedDuration = SignedDuration::from_hours(2);
 /// How long a CA is good: longer than any installation stays untouched.
 const CA_LIFE: SignedDuration = SignedDuration::from_hours(24 * 365 * 20);
 

@@ -199,6 +199,65 @@ async fn bad_input_on_every_route_names_the_field() {
     }
 }
 
+/// Sends bytes as they are.
+async fn send(
+    house: &House,
+    by: Service,
+    method: Method,
+    path: &str,
+    media: &str,
+    body: Vec<u8>,
+) -> (u16, Value) {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, media)
+        .body(Body::from(body))
+        .unwrap();
+    let peer = Peer { service: Some(by) };
+    request.extensions_mut().insert(ConnectInfo(peer));
+    let answer = router(Arc::clone(&house.registry))
+        .oneshot(request)
+        .await
+        .unwrap();
+    let status = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    (
+        status,
+        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    )
+}
+
+#[tokio::test]
+async fn every_route_refuses_what_it_does_not_take() {
+    let house = House::new().await;
+    let large = vec![b' '; 33 * 1024 * 1024];
+    for (method, path, allowed) in routes() {
+        let by = allowed[0];
+        let (status, problem) =
+            send(&house, by, Method::PATCH, path, "application/json", vec![]).await;
+        assert_eq!(
+            (status, &problem["type"]),
+            (405, &json!("/problems/method")),
+            "{path}"
+        );
+        if method != Method::POST {
+            continue;
+        }
+        for (media, body, expected) in [
+            ("text/plain", b"{}".to_vec(), 415),
+            ("application/x-www-form-urlencoded", b"a=b".to_vec(), 415),
+            ("application/json", b"{".to_vec(), 400),
+            ("application/json", b"\xff\xfe{}".to_vec(), 400),
+            ("application/json", large.clone(), 413),
+        ] {
+            let (status, problem) = send(&house, by, Method::POST, path, media, body).await;
+            assert_eq!(status, expected, "{path} {media}: {problem}");
+            assert!(problem["type"].is_string(), "{path} {media}: {problem}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_call_goes_all_the_way_by_http() {
     let house = House::new().await;

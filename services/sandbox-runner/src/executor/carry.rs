@@ -1,9 +1,6 @@
 //! One call from its approval to its settlement.
 
-use kazma_domain::{
-    AttemptId, Call, CallId, Grounds, Plan,
-    permit::{PermitFault, SignedPermit},
-};
+use kazma_domain::{AttemptId, Call, CallId, Grounds, Plan, permit::SignedPermit};
 use kazma_faults::{Check, Point, reach, wrong};
 use kazma_wire::executor::{LoseRequest, ReplanRequest, WithdrawRequest};
 
@@ -76,17 +73,9 @@ impl<H: Hands> Executor<H> {
                     return None;
                 }
             };
-            let now = self.on.clock.now();
-            let checked = match Checked::check(
-                permit,
-                &self.on.key,
-                H::ME,
-                &call,
-                prepared.digest,
-                now,
-            ) {
+            let checked = match Checked::check(permit, &self.on.key, H::ME, &call, prepared.digest)
+            {
                 Ok(checked) => checked,
-                Err(PermitFault::Expired) => continue,
                 Err(fault) => {
                     tracing::error!(call = %call.id, %fault, "a permit does not fit; nothing runs");
                     self.withdraw(call.id, &format!("The permit does not fit: {fault}."))
@@ -118,7 +107,7 @@ impl<H: Hands> Executor<H> {
         }
         self.withdraw(
             call.id,
-            "Its permits were too old each time; compare the clocks of this machine.",
+            "Its permits were too old each time it came to redeem them: this machine is too busy.",
         )
         .await;
         None

@@ -346,6 +346,10 @@ impl Registry for Scripted {
                     return refuse(409, kind);
                 }
                 let claims = &request.permit.claims;
+                // By the registry's clock alone.
+                if noon() >= claims.expires_at {
+                    return refuse(403, "permit-expired");
+                }
                 let Some((call, _)) = inner.calls.get_mut(&claims.call) else {
                     return refuse(404, "not-found");
                 };

@@ -3,7 +3,6 @@
 //! A [`Redeemed`] is that right. It has private fields, is not `Clone`, and only [`Checked::redeem`] makes
 //! one, so code that acts without a spent permit does not type-check.
 
-use jiff::Timestamp;
 use kazma_domain::{
     AttemptId, Call, CallId, Digest, Service, State,
     permit::{PermitFault, SignedPermit},
@@ -55,14 +54,13 @@ impl Checked {
         me: Service,
         call: &Call,
         plan: Digest,
-        now: Timestamp,
     ) -> Result<Self, PermitFault> {
         if let Err(fault) = key.verify_permit(&permit)
             && wrong(Check::PermitSignature, true)
         {
             return Err(fault);
         }
-        permit.claims.check(me, call.id, &plan, now)?;
+        permit.claims.check(me, call.id, &plan)?;
         let of_another =
             permit.claims.thread != call.thread || permit.claims.principal != call.principal;
         if wrong(Check::PermitThread, of_another) {
