@@ -11,7 +11,7 @@ use std::{
 use crate::{
     crash::{Wish, Witness, ended, judge},
     disk::{compiled, effects},
-    stack::{PATIENCE, Setup, Stack, until},
+    stack::{PATIENCE, Setup, Stack, command, until},
 };
 
 const HOUR: i64 = 3600;
@@ -84,8 +84,28 @@ impl Clocks {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let mut setup = Setup::faulty(folder.path());
         let library = shim(folder.path()).to_str().unwrap().to_owned();
-        setup.environment.push(("LD_PRELOAD".to_owned(), library));
+        setup
+            .environment
+            .push(("LD_PRELOAD".to_owned(), library.clone()));
         let stack = Stack::start_as(setup);
+        // It does what it is for, and every service has it.
+        fs::write(folder.path().join("clock-supervisor"), "7200").unwrap();
+        let told = command("date")
+            .arg("+%s")
+            .env("LD_PRELOAD", &library)
+            .output()
+            .unwrap();
+        let told: i64 = String::from_utf8(told.stdout)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let off = told - kazma_domain::Clock::now(&kazma_runtime::SystemClock).as_second();
+        assert!((7100..7300).contains(&off), "{off}");
+        for (name, process) in stack.services() {
+            let maps = fs::read_to_string(format!("/proc/{}/maps", process.unwrap().pid)).unwrap();
+            assert!(maps.contains(&library), "{name}");
+        }
         let witness = Witness::on(&stack.folder().join("workspace"));
         Self {
             stack,
