@@ -26,7 +26,8 @@ pub trait Resolve: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The name has no address, or the lookup failed: either way nothing is fetched.
+    /// The name has no address (`NotFound`), nobody answered (`TimedOut`), or the lookup failed otherwise: in
+    /// each case nothing is fetched.
     fn resolve<'a>(&'a self, name: &'a str) -> Boxed<'a, std::io::Result<Answers>>;
 }
 
@@ -38,13 +39,35 @@ impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Boxed<'a, std::io::Result<Answers>> {
         Box::pin(async move {
             let absolute = format!("{}.", name.trim_end_matches('.'));
-            let found = tokio::net::lookup_host((absolute, 0)).await?;
+            let found = tokio::net::lookup_host((absolute, 0))
+                .await
+                .map_err(told_apart)?;
             Ok(Answers {
                 addresses: found.map(|address| address.ip()).collect(),
                 aliases: Vec::new(),
             })
         })
     }
+}
+
+/// Tells a name that is not there from a name server that does not answer. The library says it in words alone.
+/// Source: `gai_strerror` of glibc and of musl.
+fn told_apart(error: std::io::Error) -> std::io::Error {
+    let words = error.to_string();
+    let says = |any: &[&str]| any.iter().any(|one| words.contains(one));
+    let kind = if says(&["Temporary failure in name resolution", "Try again"]) {
+        ErrorKind::TimedOut
+    } else if says(&[
+        "Name or service not known",
+        "No address associated with hostname",
+        "Name does not resolve",
+        "Name has no usable address",
+    ]) {
+        ErrorKind::NotFound
+    } else {
+        return error;
+    };
+    std::io::Error::new(kind, error)
 }
 
 /// Bounds of one fetch, all hops together.
@@ -127,7 +150,7 @@ pub enum Error {
     #[error("{} took longer than {} s", .0.words(), .1.as_secs())]
     TimedOut(Stage, Duration),
     /// The name could not be looked up.
-    #[error("the name of the host could not be looked up")]
+    #[error("{}", not_found(.0.kind()))]
     Lookup(#[source] std::io::Error),
     /// No connection, or one that broke.
     #[error("{what}")]
@@ -152,6 +175,15 @@ impl Error {
     }
 }
 
+/// Why a name was not found, as far as the resolver tells by the kind of its error.
+const fn not_found(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotFound => "no host has this name",
+        ErrorKind::TimedOut => "the name server does not answer",
+        _ => "the name of the host could not be looked up",
+    }
+}
+
 /// Why a server was not reached, as far as the cause tells.
 fn unreached(error: &reqwest::Error) -> &'static str {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -170,6 +202,11 @@ fn unreached(error: &reqwest::Error) -> &'static str {
                     return "the server's certificate, or its TLS, is not accepted";
                 }
                 _ => {}
+            }
+            // An error that wraps another names the cause of that one as its own, and so skips it.
+            if let Some(wrapped) = io.get_ref() {
+                cause = Some(wrapped);
+                continue;
             }
         }
         cause = now.source();

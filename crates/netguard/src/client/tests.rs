@@ -296,13 +296,13 @@ impl Resolve for Silent {
     }
 }
 
-/// A resolver that says so.
+/// A resolver that fails in this way.
 #[derive(Debug)]
-struct Unknown;
+struct Failing(ErrorKind);
 
-impl Resolve for Unknown {
+impl Resolve for Failing {
     fn resolve<'a>(&'a self, _: &'a str) -> Boxed<'a, std::io::Result<Answers>> {
-        Box::pin(async { Err(std::io::Error::other("no such name")) })
+        Box::pin(async { Err(self.0.into()) })
     }
 }
 
@@ -343,13 +343,46 @@ async fn each_way_not_to_answer_has_its_own_words() {
     }
     for (resolver, words) in [
         (
-            Arc::new(Unknown) as Arc<dyn Resolve>,
+            Arc::new(Failing(ErrorKind::NotFound)) as Arc<dyn Resolve>,
+            "no host has this name",
+        ),
+        (
+            Arc::new(Failing(ErrorKind::TimedOut)),
+            "the name server does not answer",
+        ),
+        (
+            Arc::new(Failing(ErrorKind::Other)),
             "could not be looked up",
         ),
         (Script::new(&[&[HERE]]), "refused the connection"),
     ] {
         let said = fetch(resolver, nobody, Limits::default()).await;
         assert!(said.contains(words), "{said}");
+    }
+    // What speaks no TLS.
+    let plain = TcpListener::bind((HERE, 0)).await.unwrap();
+    let port = plain.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = plain.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 No\r\n\r\n").await.unwrap();
+        let _ = stream.read_u8().await;
+    });
+    let judge = Judge::default().with_own(HERE, port);
+    let client = Client::new(judge, Limits::default(), Script::new(&[&[HERE]]));
+    let url = format!("https://site.example:{port}/");
+    let said = client.fetch(&url).await.unwrap_err().to_string();
+    assert!(said.contains("its TLS, is not accepted"), "{said}");
+}
+
+#[test]
+fn the_library_s_words_for_a_failed_lookup_are_told_apart() {
+    for (words, kind) in [
+        ("Name or service not known", ErrorKind::NotFound),
+        ("Temporary failure in name resolution", ErrorKind::TimedOut),
+        ("Memory allocation failure", ErrorKind::Other),
+    ] {
+        let error = std::io::Error::other(format!("failed to lookup address information: {words}"));
+        assert_eq!(told_apart(error).kind(), kind, "{words}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `read_url`: one page of the internet, as text.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::ErrorKind};
 
 use kazma_domain::{Action, Outcome, plan::Part};
 use kazma_netguard::{Client, Cut, Error, Page, Refusal, Stage, Target};
@@ -65,10 +65,11 @@ pub(super) fn not_fetched(error: &Error) -> String {
         ),
         Error::Lookup(source) => {
             tracing::info!(error = source.to_string(), "a name was not looked up");
-            format!(
-                "not fetched: {error}. Look whether the host is spelled right, and whether this machine's \
-                 name server answers."
-            )
+            let fix = match source.kind() {
+                ErrorKind::NotFound => "Look whether it is spelled right.",
+                _ => "Look whether this machine reaches its name server, and try again.",
+            };
+            format!("not fetched: {error}. {fix} No server was asked.")
         }
         error => format!("not fetched: {error}"),
     }

@@ -89,16 +89,21 @@ const PARTS: [&str; 20] = [
 
 /// Reads a page whose address is `at`.
 pub(crate) fn read(html: &str, at: Option<&Url>) -> Readable {
+    let began = Instant::now();
+    read_until(html, at, || began.elapsed() > TIME)
+}
+
+/// Reads a page until `over`, which is asked before each piece.
+fn read_until(html: &str, at: Option<&Url>, mut over: impl FnMut() -> bool) -> Readable {
     let tokenizer = Tokenizer::new(
         Reader(RefCell::new(Text::new(at))),
         TokenizerOpts::default(),
     );
     let input = BufferQueue::default();
-    let began = Instant::now();
     let mut rest = html;
     let mut unfinished = false;
     while !rest.is_empty() {
-        if began.elapsed() > TIME {
+        if over() {
             unfinished = true;
             break;
         }
