@@ -48,6 +48,10 @@ impl Ground {
         while self.approved.load(Ordering::SeqCst) < self.runs {
             let code = MIXED[dice.roll(7) as usize];
             let end = self.run(code).await;
+            if end == "denied" {
+                // The broker is on its way back.
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
             *self.ends.lock().unwrap().entry(end).or_default() += 1;
         }
     }
