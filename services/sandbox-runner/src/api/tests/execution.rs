@@ -89,7 +89,7 @@ async fn an_expired_permit_is_collected_anew_and_never_used() {
         assert_eq!(
             inner.log,
             ["collect", "redeem", "collect", "redeem", "settle"]
-        )
+        );
     });
 
     let house = House::new();
