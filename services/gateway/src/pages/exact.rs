@@ -84,12 +84,18 @@ impl Exact {
         }
     }
 
-    /// The arguments of a command, the program first.
+    /// The arguments of a command, the program first. One that is empty says so.
     pub fn command<'a>(label: &str, argv: impl IntoIterator<Item = &'a str>) -> Self {
-        let lines = argv.into_iter().enumerate().map(|(index, argument)| Line {
-            number: index.to_string(),
-            mark: Mark::Same,
-            text: argument.to_owned(),
+        let lines = argv.into_iter().enumerate().map(|(index, argument)| {
+            let (mark, text) = match argument {
+                "" => (Mark::Note, "empty"),
+                argument => (Mark::Same, argument),
+            };
+            Line {
+                number: index.to_string(),
+                mark,
+                text: text.to_owned(),
+            }
         });
         Self {
             label: label.to_owned(),
@@ -152,6 +158,11 @@ impl Exact {
     /// Whether it is a diff.
     pub fn is_diff(&self) -> bool {
         self.kind == Kind::Diff
+    }
+
+    /// Whether it is a command, whose arguments are drawn as boxes: a blank at an end shows.
+    pub fn is_command(&self) -> bool {
+        self.kind == Kind::Command
     }
 
     /// How long it is, in words: `3 lines`, `2 added, 1 removed`, `4 arguments`.
@@ -244,5 +255,8 @@ mod tests {
             Exact::command("command", ["ls", "-l"]).extent(),
             "2 arguments"
         );
+        let empty = Exact::command("command", ["printf", ""]);
+        assert_eq!(empty.extent(), "2 arguments");
+        assert!(empty.lines[1].note());
     }
 }

@@ -112,7 +112,7 @@ fn show(gate: &Value) -> Result<ExitCode, BoxError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a command comes to, a line for each argument, so that no blank hides where one ends.
+/// What a command comes to, each argument on a line and in brackets, so that no blank hides where one ends.
 fn started(gate: &Value) -> Vec<String> {
     let texts = |field: &str| {
         let list = gate.pointer(&format!("/plan/action/{field}"));
@@ -131,7 +131,8 @@ fn started(gate: &Value) -> Vec<String> {
     let cwd = gate.pointer("/plan/action/cwd").and_then(Value::as_str);
     std::iter::once("what starts:".to_owned())
         .chain(
-            words.map(|(index, word)| format!("  {index:>3}  {}", word.replace('\n', "<U+000A>"))),
+            words
+                .map(|(index, word)| format!("  {index:>3}  [{}]", word.replace('\n', "<U+000A>"))),
         )
         .chain(cwd.map(|path| format!("folder  {}", place(path))))
         .chain(
@@ -191,9 +192,9 @@ mod tests {
             started(&gate),
             [
                 "what starts:",
-                "    0  /usr/bin/cp",
-                "    1  a b",
-                "    2  c",
+                "    0  [/usr/bin/cp]",
+                "    1  [a b]",
+                "    2  [c]",
                 "folder  the workspace",
                 "can write  .git",
             ]
