@@ -44,7 +44,10 @@ impl From<Problem> for ApiError {
 }
 
 impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
+    fn into_response(mut self) -> Response {
+        if self.0.instance.is_none() {
+            self.0.instance = crate::request::current().map(|id| id.to_string());
+        }
         let status =
             StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self.0).unwrap_or_default();

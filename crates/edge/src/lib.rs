@@ -3,6 +3,7 @@
 
 mod error;
 mod extract;
+pub mod request;
 
 pub use error::{ApiError, fallback, method_not_allowed, not_found};
 pub use extract::{Json, Path, Query, parse_form};

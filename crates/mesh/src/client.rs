@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use kazma_domain::Service;
+use kazma_edge::request;
 use kazma_wire::Problem;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -172,7 +173,13 @@ impl Client {
         Ok(lines(answer, self.to))
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, CallError> {
+    async fn send(
+        &self,
+        mut request: reqwest::RequestBuilder,
+    ) -> Result<reqwest::Response, CallError> {
+        if let Some(id) = request::current().and_then(request::value) {
+            request = request.header(request::HEADER, id);
+        }
         let answer = request
             .send()
             .await

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::connect_info::Connected,
+    middleware::from_fn,
     serve::{IncomingStream, Listener},
 };
 use kazma_domain::Service;
@@ -41,6 +42,7 @@ pub async fn serve(
     let app = app
         .fallback(kazma_edge::fallback)
         .method_not_allowed_fallback(kazma_edge::method_not_allowed)
+        .layer(from_fn(kazma_edge::request::carry))
         .into_make_service_with_connect_info::<Peer>();
     let served = axum::serve(MeshListener { incoming }, app)
         .with_graceful_shutdown(stop.cancelled_owned())

@@ -188,6 +188,12 @@ impl Database {
         .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
     }
 
+    /// How many requests wait for the writer, and how many may.
+    pub fn waiting(&self) -> (usize, usize) {
+        let bound = self.0.writer.max_capacity();
+        (bound - self.0.writer.capacity(), bound)
+    }
+
     /// Finishes what waits, closes the files and lets go of the lock. Later requests are refused.
     ///
     /// # Errors

@@ -37,12 +37,21 @@ pub(crate) fn refused(kind: u32) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Refuses folders on network file systems.
-pub(crate) fn check(folder: &Utf8Path) -> Result<(), StoreError> {
+/// The name of the network file system that `folder` is on; none where it is on a local one.
+///
+/// # Errors
+///
+/// Says why the folder cannot be looked at.
+pub fn network_file_system(folder: &Utf8Path) -> Result<Option<&'static str>, StoreError> {
     let found = statfs(folder.as_std_path()).map_err(|errno| io(folder, errno.into()))?;
     // The kernel's word is 32 bits wide; the type of the field differs between architectures.
     let kind = u32::try_from(i128::from(found.f_type) & 0xffff_ffff).unwrap_or(0);
-    match refused(kind) {
+    Ok(refused(kind))
+}
+
+/// Refuses folders on network file systems.
+pub(crate) fn check(folder: &Utf8Path) -> Result<(), StoreError> {
+    match network_file_system(folder)? {
         Some(kind) => Err(StoreError::NetworkFileSystem {
             path: folder.to_owned(),
             kind,

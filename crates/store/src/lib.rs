@@ -16,5 +16,6 @@ mod writer;
 
 pub use database::{Database, Options};
 pub use error::StoreError;
+pub use ground::network_file_system;
 pub use migrate::Migration;
 pub use tx::Tx;

@@ -12,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kazma_domain::{Clock, Digest, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client as MeshClient, Identity, JoinToken};
+use kazma_metrics::Meters;
 use kazma_netguard::{Client, Judge, Limits, Origin, SystemResolver};
 use kazma_runtime::{Lifecycle, SystemClock, SystemEntropy};
 use kazma_sandbox_runner::{api, broker, egress, executor};
@@ -271,6 +272,7 @@ impl Kit {
             clock: self.clock.clone(),
             entropy: entropy(),
             listener: self.socket(Service::GateRegistry)?,
+            meters: Meters::default(),
         };
         let wait = kazma_gate_registry::WAIT;
         let options = kazma_gate_registry::Options {
@@ -313,6 +315,7 @@ impl Kit {
             client: self.outside.client.clone(),
             clock: self.clock.clone(),
             entropy: entropy(),
+            meters: Meters::default(),
         };
         let options = egress::Options {
             search: self.outside.search.clone(),
@@ -338,6 +341,7 @@ impl Kit {
             code: Arc::new(broker::BrokerClient::new(self.root()?.join("broker.sock"))),
             clock: self.clock.clone(),
             entropy: entropy(),
+            meters: Meters::default(),
         };
         let (options, lives) = (api::Options::new(self.workspace()?), life.clone());
         life.spawn_essential("runner", async move {
@@ -358,6 +362,7 @@ impl Kit {
             egress: Arc::new(MeshRunner(self.client(&identity, Service::RunnerEgress)?)),
             model: Arc::new(MeshModel(self.client(&identity, Service::Gateway)?)),
             identity,
+            meters: Meters::default(),
         };
         let (options, lives) = (
             kazma_agent::Options::new(self.of(Service::Agent)?),
@@ -392,6 +397,7 @@ impl Kit {
             public: self.public.try_clone()?,
             mesh: self.socket(Service::Gateway)?,
             identity,
+            meters: Meters::default(),
         };
         let lives = life.clone();
         life.spawn_essential("gateway", async move {

@@ -10,6 +10,7 @@
 pub mod clients;
 mod context;
 mod journal;
+mod metrics;
 mod note;
 mod patience;
 mod service;
@@ -17,6 +18,7 @@ mod slots;
 mod turn;
 mod words;
 
+pub use metrics::Metrics;
 pub use patience::Backoff;
 pub use service::{Deps, Error, Options, serve};
 

@@ -7,21 +7,23 @@ use std::{
     sync::Arc,
 };
 
-use axum::{Router, routing::get};
+use axum::{Router, middleware::from_fn_with_state, routing::get};
 use camino::Utf8PathBuf;
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, TurnId};
 use kazma_edge::Json;
 use kazma_mesh::{Anyone, Caller, Identity, MeshError};
+use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_runtime::Lifecycle;
 use kazma_store::{Database, StoreError, agent::MIGRATIONS};
 use kazma_wire::{agent::LiveTurn, poll::Poll};
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
-    Backoff,
+    Backoff, Metrics,
     clients::{Model, Registry, Runner},
     journal::Journal,
     slots::Slot,
@@ -31,7 +33,7 @@ use crate::{
 /// How long one look at the live turns may wait: a turn that a person ended stops within this time.
 const LOOK_MS: u64 = 5_000;
 /// Turns that are followed at once, those included that wait for a person.
-const FOLLOWED_MAX: usize = 1_024;
+pub(crate) const FOLLOWED_MAX: usize = 1_024;
 /// Checkpoints are kept this long: an open card lives a day.
 const KEEP: SignedDuration = SignedDuration::from_hours(24 * 30);
 
@@ -75,6 +77,8 @@ pub struct Deps {
     pub egress: Arc<dyn Runner>,
     /// The model.
     pub model: Arc<dyn Model>,
+    /// What is counted.
+    pub meters: Meters,
 }
 
 impl fmt::Debug for Deps {
@@ -92,6 +96,9 @@ pub enum Error {
     /// Its listener.
     #[error("the agent's routes cannot be served")]
     Mesh(#[from] MeshError),
+    /// What it counts.
+    #[error("the agent's metrics cannot be set up")]
+    Metrics(#[from] MetricError),
 }
 
 /// Works until it is asked to stop.
@@ -110,14 +117,19 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         clock: deps.clock,
         entropy: deps.entropy,
         backoff: options.backoff,
+        metrics: Metrics::new(&deps.meters)?,
     });
+    agent.metrics.checkpoints(database.clone());
     let before = agent
         .clock
         .now()
         .checked_sub(KEEP)
         .unwrap_or(jiff::Timestamp::MIN);
     agent.journal.forget_before(before).await?;
-    let app = Router::new().route("/v1/health", get(health));
+    let listening = Http::new(&deps.meters)?.on("mesh");
+    let app = Router::new()
+        .route("/v1/health", get(health))
+        .layer(from_fn_with_state(listening, count));
     let stop = lifecycle.soft();
     let routes = kazma_mesh::serve(deps.listener, deps.identity, app, stop.clone());
     let work = follow(agent, options.thinking, stop.clone());
@@ -141,10 +153,12 @@ async fn health(_: Caller<Anyone>) -> Json<Value> {
 /// Follows the live turns until `stop`. What is under way then goes on from its checkpoints next time.
 pub(crate) async fn follow(agent: Arc<Agent>, thinking: usize, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(thinking.max(1)));
+    agent.metrics.thinking(&places, thinking.max(1));
     let mut tasks = JoinSet::new();
     let mut followed = HashMap::new();
     let mut after = 0;
     loop {
+        agent.metrics.followed(followed.len());
         let live = tokio::select! {
             () = stop.cancelled() => break,
             Some(ended) = tasks.join_next_with_id() => {
@@ -176,7 +190,9 @@ pub(crate) async fn follow(agent: Arc<Agent>, thinking: usize, stop: Cancellatio
             }
             if let Entry::Vacant(place) = followed.entry(turn.turn) {
                 let slot = Slot::new(Arc::clone(&places));
-                place.insert(tasks.spawn(work(Arc::clone(&agent), turn, slot)));
+                let span =
+                    tracing::error_span!("turn", turn_id = %turn.turn, thread_id = %turn.thread);
+                place.insert(tasks.spawn(work(Arc::clone(&agent), turn, slot).instrument(span)));
             }
         }
     }
@@ -238,6 +254,7 @@ async fn work(agent: Arc<Agent>, live: LiveTurn, mut slot: Slot) {
             }
         }
         slot.give_back();
+        agent.metrics.trouble();
         agent
             .backoff
             .wait(attempt.saturating_add(4), &*agent.entropy)

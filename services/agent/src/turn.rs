@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use kazma_domain::{Clock, Entropy, Service, TurnState};
+use kazma_domain::{Clock, Entropy, RequestId, Service, TurnState};
+use kazma_edge::request;
 use kazma_store::StoreError;
 use kazma_wire::{
     Problem,
@@ -12,7 +13,7 @@ use kazma_wire::{
 };
 
 use crate::{
-    Backoff,
+    Backoff, Metrics,
     clients::{Model, Registry, Runner},
     context::{Conversation, Exchange},
     journal::Journal,
@@ -33,6 +34,7 @@ pub(crate) struct Agent {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) backoff: Backoff,
+    pub(crate) metrics: Metrics,
 }
 
 impl Agent {
@@ -95,7 +97,8 @@ impl<'a> Turn<'a> {
             let step = if let Some(step) = kept.next() {
                 step
             } else {
-                let step = self.think(number).await?;
+                let id = self.request_id();
+                let step = request::within(id, self.think(number)).await?;
                 self.agent.journal.record(step.clone()).await?;
                 step
             };
@@ -107,6 +110,11 @@ impl<'a> Turn<'a> {
             let exchange = self.act(&step).await?;
             self.exchanges.push(exchange);
         }
+    }
+
+    /// The id under which others are asked for one thing of this turn.
+    fn request_id(&self) -> RequestId {
+        RequestId::new(self.agent.clock.now(), &*self.agent.entropy)
     }
 
     async fn state(&mut self, state: TurnState) -> Result<(), Stopped> {

@@ -60,6 +60,7 @@ async fn main() -> Result<(), BoxError> {
         clock,
         entropy,
         CancellationToken::new(),
+        &kazma_metrics::Meters::default(),
     )
     .await?;
     let begun = Instant::now();

@@ -102,6 +102,9 @@ pub enum Error {
     /// A task ended that the registry cannot be without.
     #[error("a task ended early")]
     Task(#[source] kazma_runtime::BoxError),
+    /// What is counted.
+    #[error("the metrics cannot be set up")]
+    Metrics(#[from] kazma_metrics::MetricError),
     /// A call that was written without a plan was to run.
     #[error("the call has no plan")]
     NoPlan,
@@ -225,6 +228,7 @@ pub(crate) fn problem(error: &Error) -> Option<Problem> {
         | Error::Audit(_)
         | Error::Json(_)
         | Error::Mesh(_)
+        | Error::Metrics(_)
         | Error::Task(_)
         | Error::NoPlan => return None,
     })

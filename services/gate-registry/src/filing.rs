@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Error, Registry,
+    metrics::Count,
     permits::mint,
     step::{Step, subjects},
 };
@@ -45,6 +46,15 @@ enum Fate {
     Allow { rule: String },
     Ask { rule: String, reason: String },
     Deny { rule: String, reason: String },
+}
+
+impl Fate {
+    /// The rule that says so.
+    fn rule(&self) -> &str {
+        match self {
+            Self::Allow { rule } | Self::Ask { rule, .. } | Self::Deny { rule, .. } => rule,
+        }
+    }
 }
 
 /// A filing, checked and judged.
@@ -519,5 +529,7 @@ async fn write(
         asked_with: u32::from(gate.is_some()),
     };
     calls::insert(tx, &row, filing.plan.as_ref())?;
+    step.counts.push(Count::filed(&row, filing.fate.rule()));
+    step.counts.push(Count::stands(&row.call, &row.tool));
     Ok(row)
 }

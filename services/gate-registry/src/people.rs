@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::{
     Error, Registry,
     filing::short,
+    metrics::Count,
     step::{Change, Step, subjects},
     view,
 };
@@ -315,6 +316,8 @@ async fn decide(
         .collect();
     let state = view::gate_state(states.iter().copied());
     if let Some(first) = changed.first() {
+        step.counts
+            .extend(rows.first().map(|row| Count::voted(row, &vote, state)));
         step.gate_stands(tx, gate, first, states.iter().copied())
             .await?;
         let payload = json!({

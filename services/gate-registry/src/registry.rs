@@ -20,16 +20,17 @@ use kazma_wire::{
 };
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
-    Error,
+    Error, Metrics,
     step::{Change, Step},
 };
 
 /// Changes that a waiting poll may be behind before it simply looks again.
-const CHANGES: usize = 1024;
+pub(crate) const CHANGES: usize = 1024;
 /// Pieces of output that a slow follower may be behind; older ones are gone for it.
-const OUTPUTS: usize = 1024;
+pub(crate) const OUTPUTS: usize = 1024;
 
 /// Issues leaves of the mesh. The CA of this installation does; so can another one.
 pub trait LeafIssuer: Send + Sync + std::fmt::Debug {
@@ -71,6 +72,8 @@ pub struct Parts {
     pub wait: SignedDuration,
     /// Cancelled when long polls and streams shall end.
     pub stop: CancellationToken,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 /// The gate registry. Every operation is one transaction; nothing is told before its commit.
@@ -92,7 +95,8 @@ pub struct Registry {
 #[derive(Debug)]
 pub(crate) struct Herald {
     seq: watch::Sender<i64>,
-    changes: broadcast::Sender<Change>,
+    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) metrics: Metrics,
     /// When the sweep wakes by itself, in microseconds.
     pub(crate) wakes_at: AtomicI64,
     /// Woken when something is due before that.
@@ -124,6 +128,7 @@ impl Registry {
             herald: Arc::new(Herald {
                 seq: watch::channel(last).0,
                 changes: broadcast::channel(CHANGES).0,
+                metrics: parts.metrics,
                 wakes_at: AtomicI64::new(i64::MIN),
                 sooner: Notify::new(),
             }),
@@ -159,7 +164,7 @@ impl Registry {
         let (database, herald) = (self.database.clone(), Arc::clone(&self.herald));
         // A caller who hangs up drops its request, but not what was committed for it: that is told all
         // the same, or whoever waits for it would wait out a whole poll.
-        let told = tokio::spawn(async move {
+        let telling = async move {
             let (value, step) = database
                 .write(move |tx| {
                     Box::pin(async move {
@@ -175,7 +180,8 @@ impl Registry {
                 .await?;
             herald.announce(step);
             Ok(value)
-        });
+        };
+        let told = tokio::spawn(telling.in_current_span());
         told.await.map_err(|error| Error::Task(error.into()))?
     }
 
@@ -243,6 +249,7 @@ impl Herald {
             *seq = step.last.max(*seq);
             newer
         });
+        self.metrics.count(step.counts);
         for change in step.changes {
             // Nobody waits: then nobody is told.
             drop(self.changes.send(change));

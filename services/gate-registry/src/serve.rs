@@ -2,15 +2,17 @@
 
 use std::{net::TcpListener, sync::Arc};
 
+use axum::middleware::from_fn_with_state;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy};
 use kazma_mesh::Identity;
+use kazma_metrics::{Http, Meters, count};
 use kazma_runtime::Lifecycle;
 use kazma_signing::SigningKey;
 use kazma_store::{Database, registry::MIGRATIONS};
 
-use crate::{Error, LeafIssuer, Parts, Registry, Token, router};
+use crate::{Error, LeafIssuer, Metrics, Parts, Registry, Token, router};
 
 /// How the registry is set up.
 #[derive(Debug, Clone)]
@@ -48,6 +50,8 @@ pub struct Deps {
     pub entropy: Arc<dyn Entropy>,
     /// Where it listens.
     pub listener: TcpListener,
+    /// What is counted.
+    pub meters: Meters,
 }
 
 /// Opens database and key and takes up the state.
@@ -61,6 +65,7 @@ pub async fn open(
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     stop: tokio_util::sync::CancellationToken,
+    meters: &Meters,
 ) -> Result<Arc<Registry>, Error> {
     let database = Database::open(&options.database(), &MIGRATIONS).await?;
     let key = SigningKey::load_or_generate(&options.folder.join("permit.key"))?;
@@ -72,8 +77,10 @@ pub async fn open(
         issuer,
         wait: options.wait,
         stop,
+        metrics: Metrics::new(meters)?,
     })
     .await?;
+    registry.show(meters);
     registry.add_tokens(options.tokens).await?;
     Ok(registry)
 }
@@ -90,11 +97,13 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         deps.clock,
         deps.entropy,
         lifecycle.soft(),
+        &deps.meters,
     )
     .await?;
     lifecycle.spawn_essential("sweep", Arc::clone(&registry).keep_sweeping());
     lifecycle.spawn_essential("audit heads", Arc::clone(&registry).keep_signing());
-    let app = router(Arc::clone(&registry));
+    let listening = Http::new(&deps.meters)?.on("mesh");
+    let app = router(Arc::clone(&registry)).layer(from_fn_with_state(listening, count));
     kazma_mesh::serve(deps.listener, deps.identity, app, lifecycle.soft()).await?;
     registry.close().await
 }

@@ -16,7 +16,7 @@ use kazma_store::{
 use kazma_wire::events::What;
 use serde_json::Value;
 
-use crate::{Error, view};
+use crate::{Error, metrics::Count, view};
 
 /// What changed, for those who wait. Told after the commit, never before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(crate) struct Step {
     /// The last event it wrote; 0 for none.
     pub(crate) last: i64,
     pub(crate) changes: Vec<Change>,
+    /// What is counted once it is durable.
+    pub(crate) counts: Vec<Count>,
     /// The earliest moment at which time alone changes one of the calls it wrote.
     pub(crate) due: Option<Timestamp>,
 }
@@ -51,6 +53,7 @@ impl Step {
             entropy,
             last: 0,
             changes: Vec::new(),
+            counts: Vec::new(),
             due: None,
         }
     }
@@ -180,6 +183,7 @@ impl Step {
             Applied::Changed(next) => {
                 let changed = self.call_event(tx, &next, &row.tool).await?;
                 calls::update(tx, &next, changed)?;
+                self.counts.push(Count::stands(&next, &row.tool));
                 Ok(Some(*next))
             }
         }

@@ -257,6 +257,16 @@ impl App {
         })
     }
 
+    /// How many event streams are open.
+    pub(crate) fn streams(&self) -> usize {
+        let streams = self
+            .0
+            .streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        streams.values().sum()
+    }
+
     /// Closes the database, so that another process may have it.
     pub async fn close(&self) {
         if let Err(error) = self.people().database().close().await {

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::{model::DeltaSink, upstream::Registry};
 
 /// How many news a watcher may be behind.
-const BEHIND_MAX: usize = 1024;
+pub(crate) const BEHIND_MAX: usize = 1024;
 /// Replies under way that are remembered for pages opened meanwhile.
 const SAYING_MAX: usize = 64;
 /// Bytes of one of them.
@@ -161,6 +161,11 @@ impl Hub {
         self.tell(News::SignedOut { person, credential });
     }
 
+    /// How many news the slowest watcher has yet to hear.
+    pub(crate) fn behind(&self) -> usize {
+        self.news.len()
+    }
+
     fn tell(&self, news: News) {
         // Nobody may be looking.
         drop(self.news.send(news));
@@ -234,6 +239,9 @@ impl Hub {
         let seq = event.seq;
         if matches!(event.what, What::Beat) || seq.is_some_and(|seq| seq <= self.seen()) {
             return;
+        }
+        if let What::Call { call, state, .. } = &event.what {
+            tracing::info!(call_id = %call, thread_id = %event.thread, state, "a call stands elsewhere");
         }
         // Noted before it is told: a watcher that comes in between reads it from the registry.
         if let Some(seq) = seq {

@@ -8,6 +8,7 @@ mod api;
 mod app;
 mod guard;
 mod hub;
+mod metrics;
 pub mod model;
 pub mod pages;
 mod people;
@@ -24,5 +25,6 @@ pub use guard::{
     site::{NotAPublicUrl, Site},
 };
 pub use hub::Hub;
+pub use metrics::Metrics;
 pub use serve::{Deps, Error, Options, public_router, serve};
 pub use upstream::{Answer, Registry, Runner, Upstream};

@@ -7,6 +7,7 @@ use camino::Utf8PathBuf;
 use kazma_domain::{Clock, Entropy};
 use kazma_edge::Json;
 use kazma_mesh::{Anyone, Caller, Client, Identity, MeshError};
+use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_runtime::Lifecycle;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::{
     app::{App, Means, NotOpened, Settings},
     guard::{layers, limits::Rates, listen, proxy::Net},
     hub::Hub,
+    metrics::Metrics,
     model::{self, ModelSettings, Models, NotABaseUrl},
     web,
 };
@@ -65,6 +67,8 @@ pub struct Deps {
     pub public: TcpListener,
     /// Where the mesh comes in.
     pub mesh: TcpListener,
+    /// What is counted.
+    pub meters: Meters,
 }
 
 /// Why the gateway could not begin, or ended early.
@@ -82,6 +86,9 @@ pub enum Error {
     /// The mesh listener.
     #[error("the mesh listener failed")]
     Mesh(#[from] MeshError),
+    /// What it counts.
+    #[error("the gateway's metrics cannot be set up")]
+    Metrics(#[from] MetricError),
 }
 
 /// Everything that people and programs of people may ask, with all that stands before it.
@@ -111,11 +118,14 @@ async fn health(_: Caller<Anyone>) -> Json<Value> {
 /// Says what could not be opened, or which listener failed.
 pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result<(), Error> {
     let hub = Hub::default();
+    let metrics = Metrics::new(&deps.meters)?;
     let models = Arc::new(Models::new(
         options.model,
         Arc::new(hub.clone()),
         Arc::clone(&deps.entropy),
+        &metrics,
     )?);
+    let http = Http::new(&deps.meters)?;
     let listen = deps.public.local_addr()?;
     let settings = Settings {
         folder: options.folder,
@@ -139,24 +149,24 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
     };
     let app = App::open(settings, means, listen).await?;
     tracing::info!(%listen, "people come in");
+    metrics.show(&deps.meters, app.clone(), Arc::clone(&models));
     let follow = async {
         app.follow().await;
         Ok(())
     };
     let people = async {
-        listen::serve(deps.public, public_router(app.clone()), lifecycle.soft())
+        let listening = http.clone().on("public");
+        let router = public_router(app.clone()).layer(from_fn_with_state(listening, count));
+        listen::serve(deps.public, router, lifecycle.soft())
             .await
             .map_err(Error::from)
     };
     let mesh = async {
-        kazma_mesh::serve(
-            deps.mesh,
-            deps.identity,
-            mesh_router(models),
-            lifecycle.soft(),
-        )
-        .await
-        .map_err(Error::from)
+        let listening = http.clone().on("mesh");
+        let router = mesh_router(models).layer(from_fn_with_state(listening, count));
+        kazma_mesh::serve(deps.mesh, deps.identity, router, lifecycle.soft())
+            .await
+            .map_err(Error::from)
     };
     let served = tokio::try_join!(follow, people, mesh);
     app.close().await;

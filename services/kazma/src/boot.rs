@@ -22,6 +22,9 @@ pub(crate) struct Boot {
     pub(crate) log: Option<String>,
     /// How to get a first certificate; the registry needs none.
     pub(crate) token: Option<String>,
+    /// Which of its sockets shows metrics; none for none.
+    #[serde(default)]
+    pub(crate) metrics: Option<usize>,
     /// Where the others are.
     pub(crate) peers: Peers,
     /// What else this one needs.

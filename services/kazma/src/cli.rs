@@ -7,6 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kazma_domain::{Role, Service};
 use secrecy::SecretString;
 
+use crate::metrics::Wanted;
+
+/// Where pages are served unless said otherwise.
+const LISTEN: &str = "127.0.0.1:9090";
+
 /// A self-hosted AI agent that does nothing dangerous unless a person said yes to exactly that call.
 #[derive(Debug, Parser)]
 #[command(name = "kazma", version, about)]
@@ -25,6 +30,8 @@ pub(crate) enum Command {
         /// Which
         service: Service,
     },
+    /// Say what this machine can hold and what it cannot, and what to do about it
+    Doctor(Doctor),
     /// The judges, alone: they need no running stack and no data folder
     Policy {
         #[command(subcommand)]
@@ -115,7 +122,7 @@ pub(crate) struct Up {
     #[arg(
         long,
         env = "KAZMA_LISTEN",
-        default_value = "127.0.0.1:9090",
+        default_value = LISTEN,
         value_name = "ADDR:PORT"
     )]
     pub(crate) listen: SocketAddr,
@@ -166,9 +173,33 @@ pub(crate) struct Up {
     pub(crate) shell: Shell,
     #[command(flatten)]
     pub(crate) model: Model,
+    /// Where the services show metrics: the first at ADDR:PORT, each further one a port above; port 0
+    /// takes free ones, `off` shows none
+    #[arg(
+        long,
+        env = "KAZMA_METRICS_LISTEN",
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:0"
+    )]
+    pub(crate) metrics_listen: Wanted,
     /// Which log lines to write, such as `info` or `kazma_agent=debug`
     #[arg(long, env = "KAZMA_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
+}
+
+/// The flags of `kazma doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Where the pages are or would be served
+    #[arg(long, env = "KAZMA_LISTEN", default_value = LISTEN, value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Which container engine, and what containers are made of.

@@ -2,6 +2,8 @@
 
 mod boot;
 mod cli;
+mod doctor;
+mod metrics;
 mod operator;
 mod policy;
 mod service;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         cli::Command::Up(options) => up::run(options),
         cli::Command::Policy { command } => policy::run(command),
         cli::Command::Fence(options) => policy::fence(&options),
+        cli::Command::Doctor(options) => doctor::run(&options),
         cli::Command::Operator(command) => operator::run(command),
     };
     match result {

@@ -12,7 +12,8 @@ use camino::Utf8Path;
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, Service};
 use kazma_gateway::model::ModelSettings;
-use kazma_mesh::{Ca, Client, Enrolment, Identity, JoinToken, MeshError};
+use kazma_mesh::{Ca, Client, Enrolment, Expiry, Identity, JoinToken, MeshError};
+use kazma_metrics::Meters;
 use kazma_netguard::{Judge, Limits, Origin, SystemResolver};
 use kazma_runtime::{BoxError, Ended, Held, Lifecycle, SystemClock, SystemEntropy};
 use kazma_sandbox_runner::{api, broker, egress, executor};
@@ -20,7 +21,10 @@ use kazma_signing::VerifyingKey;
 use listenfd::ListenFd;
 use tokio_util::sync::CancellationToken;
 
-use crate::boot::{self, Boot, Peers, Ready, Role};
+use crate::{
+    boot::{self, Boot, Peers, Ready, Role},
+    metrics,
+};
 
 /// How long what runs may take to finish once the end is asked for.
 const GRACE: Duration = Duration::from_secs(3);
@@ -35,7 +39,8 @@ pub(crate) fn run(service: Service) -> Result<ExitCode, BoxError> {
     let boot: Boot = serde_json::from_str(&line)?;
     kazma_runtime::logging(service.name(), boot.log.as_deref());
     // Before any thread: what is taken away now is taken from all that are yet to come.
-    match kazma_runtime::confine(&boot.needs())? {
+    let held = kazma_runtime::confine(&boot.needs())?;
+    match held {
         Held::WithoutLandlock if service != Service::RunnerBroker => {
             tracing::warn!("this kernel has no Landlock; services of one user are less apart");
         }
@@ -46,7 +51,7 @@ pub(crate) fn run(service: Service) -> Result<ExitCode, BoxError> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(live(service, boot, &mut sockets))?;
+    let ended = runtime.block_on(live(service, boot, held, &mut sockets))?;
     // Blocking work that hangs must not hold up the end.
     runtime.shutdown_timeout(Duration::from_millis(200));
     match ended {
@@ -57,16 +62,33 @@ pub(crate) fn run(service: Service) -> Result<ExitCode, BoxError> {
     }
 }
 
-async fn live(service: Service, boot: Boot, sockets: &mut ListenFd) -> Result<Ended, BoxError> {
+async fn live(
+    service: Service,
+    boot: Boot,
+    held: Held,
+    sockets: &mut ListenFd,
+) -> Result<Ended, BoxError> {
     let life = Lifecycle::new();
     let stop = stop_sign(life.soft());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let meters = Meters::default();
+    let started = clock.now().as_second();
+    kazma_metrics::build(&meters, service.name(), env!("CARGO_PKG_VERSION"), started)?;
+    metrics::confinement(&meters, Some(held))?;
+    if let Some(index) = boot.metrics {
+        let (listener, shown, soft) = (tcp(sockets, index)?, meters.clone(), life.soft());
+        life.spawn_essential("metrics", async move {
+            Ok(kazma_metrics::serve(listener, shown, soft).await?)
+        });
+    }
     let house = House {
         service,
         folder: boot.folder,
         token: boot.token,
         peers: boot.peers,
-        clock: Arc::new(SystemClock),
+        clock,
         entropy: Arc::new(SystemEntropy),
+        meters,
         life: life.clone(),
     };
     let ready = match boot.role {
@@ -190,6 +212,7 @@ struct House {
     peers: Peers,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    meters: Meters,
     life: Lifecycle,
 }
 
@@ -207,6 +230,7 @@ impl House {
             self.clock.as_ref(),
         )
         .await?;
+        self.show_expiry(&enrolment.identity)?;
         let (identity, clock) = (enrolment.identity.clone(), self.clock.clone());
         let stop = self.life.soft();
         self.life.spawn_essential("certificate", async move {
@@ -215,6 +239,12 @@ impl House {
                 .map_err(Into::into)
         });
         Ok(enrolment)
+    }
+
+    fn show_expiry(&self, identity: &Arc<Identity>) -> Result<(), BoxError> {
+        let (identity, clock) = (identity.clone(), self.clock.clone());
+        Expiry::new(&self.meters)?.follow(&self.meters, identity, clock);
+        Ok(())
     }
 
     fn client(&self, identity: &Arc<Identity>, to: Service) -> Result<Client, MeshError> {
@@ -252,6 +282,7 @@ async fn registry(
         house.clock.now(),
     )?);
     let identity = kazma_mesh::own_identity(&house.folder.join("keys"), &ca, house.clock.as_ref())?;
+    house.show_expiry(&identity)?;
     let (own, authority, clock) = (identity.clone(), ca.clone(), house.clock.clone());
     let soft = house.life.soft();
     house.life.spawn_essential("certificate", async move {
@@ -278,6 +309,7 @@ async fn registry(
         clock: house.clock.clone(),
         entropy: house.entropy.clone(),
         listener,
+        meters: house.meters.clone(),
     };
     let life = house.life.clone();
     house.life.spawn_essential("registry", async move {
@@ -315,6 +347,7 @@ async fn runner_egress(
         ),
         clock: house.clock.clone(),
         entropy: house.entropy.clone(),
+        meters: house.meters.clone(),
     };
     let options = egress::Options {
         search,
@@ -347,6 +380,7 @@ async fn runner_api(
         )),
         permit_key: VerifyingKey::from_base64(permit_key.trim())?,
         code: Arc::new(broker::BrokerClient::new(broker)),
+        meters: house.meters.clone(),
         clock: house.clock.clone(),
         entropy: house.entropy.clone(),
     };
@@ -373,6 +407,7 @@ async fn agent(house: &House, listener: TcpListener) -> Result<Ready, BoxError> 
         runner: Arc::new(MeshRunner(house.client(&identity, Service::RunnerApi)?)),
         egress: Arc::new(MeshRunner(house.client(&identity, Service::RunnerEgress)?)),
         model: Arc::new(MeshModel(house.client(&identity, Service::Gateway)?)),
+        meters: house.meters.clone(),
     };
     let (options, life) = (
         kazma_agent::Options::new(house.folder.clone()),
@@ -432,6 +467,7 @@ async fn gateway(
         runner: house.client(&identity, Service::RunnerApi)?,
         public,
         mesh,
+        meters: house.meters.clone(),
     };
     let life = house.life.clone();
     house.life.spawn_essential("gateway", async move {

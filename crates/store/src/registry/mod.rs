@@ -7,6 +7,7 @@ pub mod gates;
 pub mod mesh;
 pub mod meta;
 pub mod permits;
+pub mod standing;
 pub(crate) mod tail;
 pub mod threads;
 

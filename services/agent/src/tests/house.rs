@@ -16,6 +16,7 @@ use kazma_domain::{
     Call, CallId, Clock, Digest, Entropy, GateId, Grounds, MessageId, Outcome, Service, State,
     ThreadId, TurnId, TurnState,
 };
+use kazma_metrics::Meters;
 use kazma_store::{Database, agent::MIGRATIONS};
 use kazma_wire::{
     Problem,
@@ -34,7 +35,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use uuid::Uuid;
 
 use crate::{
-    Backoff,
+    Backoff, Metrics,
     clients::{Answer, ClientError, Deltas, Entry, Model, Registry, Runner, Seen},
     journal::Journal,
     slots::Slot,
@@ -165,6 +166,7 @@ pub(crate) async fn stage(message: &str) -> Stage {
             first: Duration::from_millis(1),
             most: Duration::from_millis(2),
         },
+        metrics: Metrics::new(&Meters::default()).unwrap(),
     });
     Stage {
         house,

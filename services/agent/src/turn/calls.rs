@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kazma_domain::{Call, CallId, State, Tool, TurnState};
+use kazma_edge::request;
 use kazma_faults::{Point, reach};
 use kazma_store::agent::{Step, StepCall};
 use kazma_wire::{
@@ -27,7 +28,7 @@ impl Turn<'_> {
         let mut told = BTreeMap::new();
         let mut filed = BTreeMap::new();
         for call in &step.calls {
-            match self.file(call).await? {
+            match request::within(self.request_id(), self.file(call)).await? {
                 Ok(id) => {
                     reach(Point::Named);
                     if call.call != Some(id) {
@@ -71,7 +72,11 @@ impl Turn<'_> {
             },
         };
         match answer {
-            Ok(filed) => Ok(Ok(filed.id)),
+            Ok(filed) => {
+                request::about(filed.id, self.live.thread);
+                tracing::info!(state = filed.state.name(), "a call was named");
+                Ok(Ok(filed.id))
+            }
             Err(problem) if problem.is("turn-closed") => Err(Stopped::Over),
             Err(problem) => {
                 // Whatever else is wrong, an ended turn has nobody to tell it to.

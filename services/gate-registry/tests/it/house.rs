@@ -16,6 +16,7 @@ use kazma_domain::{
 };
 use kazma_gate_registry::{Error, LeafIssuer, Options, Registry, WAIT, open};
 use kazma_mesh::{IssuedLeaf, MeshError};
+use kazma_metrics::Meters;
 use kazma_wire::{
     executor::{FileRequest, Filed, Output, Proposal, RedeemRequest, Redeemed, SettleRequest},
     gateway::{Decided, DecisionRequest, NewMessage, NewThread},
@@ -78,6 +79,7 @@ pub(crate) struct House {
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) stop: CancellationToken,
+    pub(crate) meters: Meters,
     entropy: Arc<Counting>,
     folder: Arc<tempfile::TempDir>,
 }
@@ -89,13 +91,15 @@ impl House {
         let clock = Arc::new(ManualClock(Mutex::new(start)));
         let entropy = Arc::new(Counting::default());
         let stop = CancellationToken::new();
-        let registry = start_registry(&folder, &clock, &entropy, stop.clone())
+        let meters = Meters::default();
+        let registry = start_registry(&folder, &clock, &entropy, stop.clone(), &meters)
             .await
             .unwrap();
         let house = Self {
             registry,
             clock,
             stop,
+            meters,
             entropy,
             folder,
         };
@@ -108,12 +112,15 @@ impl House {
     pub(crate) async fn restarted(self) -> Self {
         self.registry.close().await.unwrap();
         let stop = CancellationToken::new();
-        let registry = start_registry(&self.folder, &self.clock, &self.entropy, stop.clone())
+        let meters = Meters::default();
+        let (folder, clock, entropy) = (&self.folder, &self.clock, &self.entropy);
+        let registry = start_registry(folder, clock, entropy, stop.clone(), &meters)
             .await
             .unwrap();
         Self {
             registry,
             stop,
+            meters,
             ..self
         }
     }
@@ -121,7 +128,8 @@ impl House {
     /// Another registry on the same folder, as a second process would start it.
     pub(crate) async fn second(&self) -> Result<Arc<Registry>, Error> {
         let stop = CancellationToken::new();
-        start_registry(&self.folder, &self.clock, &self.entropy, stop).await
+        let (folder, clock, entropy) = (&self.folder, &self.clock, &self.entropy);
+        start_registry(folder, clock, entropy, stop, &Meters::default()).await
     }
 
     pub(crate) fn database(&self) -> Utf8PathBuf {
@@ -172,6 +180,16 @@ impl House {
         self.registry
             .file(RUNNER, filing(at, index, tool, arguments))
             .await
+    }
+
+    /// Files a call that its executor refuses by `rule`.
+    pub(crate) async fn refuse(&self, at: (ThreadId, TurnId), index: u32, rule: &str) {
+        let mut request = filing(at, index, "python_exec", json!({ "code": "1" }));
+        request.proposal = Proposal::Refuse {
+            rule: rule.to_owned(),
+            reason: "no".to_owned(),
+        };
+        self.registry.file(RUNNER, request).await.unwrap();
     }
 
     /// Files Python code, which asks.
@@ -259,6 +277,7 @@ async fn start_registry(
     clock: &Arc<ManualClock>,
     entropy: &Arc<Counting>,
     stop: CancellationToken,
+    meters: &Meters,
 ) -> Result<Arc<Registry>, Error> {
     let options = Options {
         folder: Utf8PathBuf::try_from(folder.path().to_owned()).unwrap(),
@@ -266,7 +285,7 @@ async fn start_registry(
         wait: WAIT,
     };
     let (clock, entropy) = (Arc::clone(clock), Arc::clone(entropy));
-    open(options, Arc::new(FakeCa), clock, entropy, stop).await
+    open(options, Arc::new(FakeCa), clock, entropy, stop, meters).await
 }
 
 pub(crate) fn person(n: u128, name: &str, role: Role) -> Actor {

@@ -7,6 +7,7 @@ mod gates;
 mod house;
 mod http;
 mod mesh;
+mod metrics;
 mod permits;
 mod polls;
 mod restart;

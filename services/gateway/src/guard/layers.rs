@@ -15,7 +15,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use kazma_domain::RequestId;
-use kazma_edge::{ApiError, not_found};
+use kazma_edge::{ApiError, not_found, request};
 use kazma_wire::{Problem, problem::MEDIA_TYPE};
 
 use super::{headers, path};
@@ -64,8 +64,18 @@ impl Facts {
     }
 }
 
-/// Checks the request, lets the handler work, and finishes the answer.
-pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Next) -> Response {
+/// Checks the request, lets the handler work, and finishes the answer, all under one id.
+pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
+    let id = request::sent_from_outside(request.headers())
+        .unwrap_or_else(|| RequestId::new(app.people().now(), app.people().entropy()));
+    let mut answer = request::within(id, pass_as(app, id, request, next)).await;
+    if let Some(value) = request::value(id) {
+        answer.headers_mut().insert(request::HEADER, value);
+    }
+    answer
+}
+
+async fn pass_as(app: App, id: RequestId, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let mut nonce = [0_u8; 16];
     app.people().entropy().fill(&mut nonce);
@@ -80,7 +90,7 @@ pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Nex
             .client(connection.peer.ip(), request.headers()),
         host: host(request.headers(), request.uri()).unwrap_or_default(),
         nonce: URL_SAFE_NO_PAD.encode(nonce),
-        id: RequestId::new(app.people().now(), app.people().entropy()),
+        id,
         who: Arc::default(),
     };
     request.extensions_mut().insert(facts.clone());
@@ -102,8 +112,8 @@ pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Nex
     };
     let mut answer = explain(&app, answer, &facts, page).await;
     headers::harden(answer.headers_mut(), &facts.nonce);
-    tracing::debug!(
-        request = %facts.id, %method, route, status = answer.status().as_u16(), ms = began.elapsed().as_millis(), "answered"
+    tracing::info!(
+        %method, route, status = answer.status().as_u16(), ms = began.elapsed().as_millis(), "answered"
     );
     answer
 }
@@ -165,7 +175,7 @@ async fn explain(app: &App, answer: Response, facts: &Facts, page: bool) -> Resp
     };
     problem.instance = Some(facts.id.to_string());
     if problem.status >= 500 {
-        tracing::error!(request = %facts.id, kind = problem.kind, "a request failed");
+        tracing::error!(kind = problem.kind, "a request failed");
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     if page && let Some(html) = web::problem_page(app, &problem, facts).await {

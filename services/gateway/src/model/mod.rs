@@ -25,12 +25,14 @@ use kazma_wire::model::{ChatRequest, Delta, ModelInfo};
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
+use crate::metrics::{Metrics, ModelMetrics};
+
 pub use openai::{Limits, NotABaseUrl};
 
 /// Bytes of one chat request on the mesh.
 const REQUEST_MAX: usize = 32 * 1024 * 1024;
 /// Answers that may be under way at once.
-const ANSWERS_MAX: usize = 64;
+pub(crate) const ANSWERS_MAX: usize = 64;
 /// What the demo model is said to hold: more than any turn brings.
 const DEMO_CONTEXT: usize = 16 * 1024 * 1024;
 
@@ -70,6 +72,7 @@ pub struct Models {
     source: Source,
     sink: Arc<dyn DeltaSink>,
     under_way: Arc<Semaphore>,
+    metrics: ModelMetrics,
 }
 
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl Models {
         settings: ModelSettings,
         sink: Arc<dyn DeltaSink>,
         entropy: Arc<dyn Entropy>,
+        metrics: &Metrics,
     ) -> Result<Self, NotABaseUrl> {
         let source = match settings {
             ModelSettings::Unset => Source::Unset,
@@ -112,6 +116,7 @@ impl Models {
             source,
             sink,
             under_way: Arc::new(Semaphore::new(ANSWERS_MAX)),
+            metrics: metrics.model(),
         })
     }
 
@@ -132,6 +137,11 @@ impl Models {
         }
     }
 
+    /// How many answers are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        ANSWERS_MAX.saturating_sub(self.under_way.available_permits())
+    }
+
     /// Asks the model. The stream ends with [`Delta::End`] or [`Delta::Failed`].
     pub fn chat(&self, request: &ChatRequest) -> impl Stream<Item = Delta> + Send + use<> {
         let (thread, turn) = (request.thread, request.turn);
@@ -142,7 +152,9 @@ impl Models {
             Source::Demo => stream::iter(demo::answer(&request.messages)).boxed(),
             Source::OpenAi(client) => client.chat(request).boxed(),
         };
+        let mut answering = self.metrics.question();
         answer.inspect(move |delta| {
+            answering.heard(delta);
             if let Delta::Text { text } = delta {
                 sink.text(thread, turn, text);
             }

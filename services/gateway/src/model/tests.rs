@@ -143,7 +143,8 @@ async fn stage(plays: Vec<Play>) -> Stage {
         limits,
     };
     let sink = Arc::<Heard>::clone(&heard);
-    let models = Models::new(settings, sink, Arc::new(Counting::default())).unwrap();
+    let metrics = Metrics::new(&kazma_metrics::Meters::default()).unwrap();
+    let models = Models::new(settings, sink, Arc::new(Counting::default()), &metrics).unwrap();
     Stage {
         script,
         models,

@@ -101,6 +101,7 @@ fn confined_as(service: &str, role: Role) {
     let boot = Boot {
         folder: data.join(service),
         log: None,
+        metrics: None,
         token: None,
         peers: Peers {
             registry,

@@ -29,6 +29,9 @@ pub(crate) struct ServiceLine {
     pub(crate) name: &'static str,
     pub(crate) pid: u32,
     pub(crate) state: &'static str,
+    /// Where it shows its metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// The address that people type.

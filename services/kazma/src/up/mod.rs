@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use kazma_runtime::BoxError;
 
 pub(crate) use folder::default_data_dir;
+pub(crate) use tier::sockets;
 
 use crate::cli;
 

@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::{
     boot,
     cli::{self, Usage},
+    metrics::Wanted,
     up::{default_data_dir, tier},
 };
 
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) production: bool,
     pub(crate) shell: boot::Shell,
     pub(crate) json: bool,
+    pub(crate) metrics: Wanted,
     pub(crate) log: Option<String>,
 }
 
@@ -116,6 +118,7 @@ impl TryFrom<cli::Up> for Settings {
             production: up.production,
             shell: shell(up.shell, up.production),
             json: up.json,
+            metrics: up.metrics_listen,
             log: up.log,
         })
     }

@@ -20,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     boot::{Boot, Gateway, Invitation, Peers, Role},
+    metrics,
     operator::api::Api,
     up::{
         announce::{self, Announcement, ServiceLine},
@@ -46,6 +47,8 @@ struct House {
     listen: SocketAddr,
     peers: Peers,
     sockets: HashMap<Service, Vec<OwnedFd>>,
+    /// Where each service shows its metrics, by the last of its sockets.
+    metrics: HashMap<Service, SocketAddr>,
     invitations: HashMap<Service, String>,
     ca: Option<Digest>,
     pids: Mutex<HashMap<Service, Option<u32>>>,
@@ -132,7 +135,7 @@ impl House {
         let _ = std::fs::remove_file(&socket);
         let broker = UnixListener::bind(&socket)?;
         folder.own_socket(&socket)?;
-        let sockets = HashMap::from([
+        let mut sockets: HashMap<Service, Vec<OwnedFd>> = HashMap::from([
             (Service::GateRegistry, vec![registry.into()]),
             (Service::Gateway, vec![gateway.into(), public.into()]),
             (Service::RunnerApi, vec![runner.into()]),
@@ -140,6 +143,11 @@ impl House {
             (Service::RunnerEgress, vec![egress.into()]),
             (Service::Agent, vec![agent.into()]),
         ]);
+        let mut shown = HashMap::new();
+        for (service, listener) in metrics::listeners(settings.metrics)? {
+            shown.insert(service, listener.local_addr()?);
+            sockets.entry(service).or_default().push(listener.into());
+        }
         let program = rustix::fs::open(
             "/proc/self/exe",
             OFlags::RDONLY | OFlags::CLOEXEC,
@@ -154,6 +162,7 @@ impl House {
             listen,
             peers,
             sockets,
+            metrics: shown,
             invitations: HashMap::new(),
             ca: None,
             pids: Mutex::default(),
@@ -215,6 +224,10 @@ impl House {
                     .clone()
                     .unwrap_or_else(|| "warn".to_owned()),
             ),
+            metrics: self.metrics.get(&service).and_then(|_| {
+                let sockets = self.sockets.get(&service)?;
+                sockets.len().checked_sub(1)
+            }),
             token: token.map(|(ca, secret)| format!("{ca}.{secret}")),
             peers: self.peers,
             role: self.role(service),
@@ -309,7 +322,7 @@ impl House {
         let lines = {
             let mut pids = self.pids.lock().unwrap_or_else(PoisonError::into_inner);
             pids.insert(service, pid);
-            lines(&pids)
+            self.lines(&pids)
         };
         let text = serde_json::json!({ "api": self.api_url(), "services": lines }).to_string();
         if let Err(error) = write_public(&self.folder.services_file(), &text) {
@@ -318,6 +331,25 @@ impl House {
                 "run/services.json was not written"
             );
         }
+    }
+
+    /// The services in the order they start.
+    fn lines(&self, pids: &HashMap<Service, Option<u32>>) -> Vec<ServiceLine> {
+        let known = Service::ALL
+            .into_iter()
+            .filter_map(|service| Some((service, *pids.get(&service)?)));
+        known
+            .map(|(service, pid)| ServiceLine {
+                name: service.name(),
+                pid: pid.unwrap_or(0),
+                state: if pid.is_some() {
+                    "running"
+                } else {
+                    "restarting"
+                },
+                metrics: self.metrics.get(&service).copied(),
+            })
+            .collect()
     }
 
     async fn announce(&self, began: Instant) -> Result<(), BoxError> {
@@ -337,7 +369,7 @@ impl House {
                 None => sandbox.tier.clone(),
                 Some(_) => "none".to_owned(),
             },
-            services: lines(&self.pids.lock().unwrap_or_else(PoisonError::into_inner)),
+            services: self.lines(&self.pids.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         announce::print(
             &announcement,
@@ -346,24 +378,6 @@ impl House {
             &self.folder.path,
         )
     }
-}
-
-/// The services in the order they start.
-fn lines(pids: &HashMap<Service, Option<u32>>) -> Vec<ServiceLine> {
-    let known = Service::ALL
-        .into_iter()
-        .filter_map(|service| Some((service, *pids.get(&service)?)));
-    known
-        .map(|(service, pid)| ServiceLine {
-            name: service.name(),
-            pid: pid.unwrap_or(0),
-            state: if pid.is_some() {
-                "running"
-            } else {
-                "restarting"
-            },
-        })
-        .collect()
 }
 
 /// Keeps one service running until `stop`, then ends it: in order first, then at once.

@@ -55,13 +55,19 @@ fn wish(text: &str) -> Result<Option<bool>, Usage> {
     }
 }
 
+/// Where engines are looked for.
+pub(crate) fn sockets(engine: &cli::Engine) -> Result<Vec<Utf8PathBuf>, Usage> {
+    Ok(
+        match engine.host.as_deref().filter(|host| !host.is_empty()) {
+            Some(host) => vec![socket(host)?],
+            None => SOCKETS.map(Utf8PathBuf::from).to_vec(),
+        },
+    )
+}
+
 fn containers(engine: cli::Engine) -> Result<Containers, Usage> {
-    let sockets = match engine.host.filter(|host| !host.is_empty()) {
-        Some(host) => vec![socket(&host)?],
-        None => SOCKETS.map(Utf8PathBuf::from).to_vec(),
-    };
     Ok(Containers {
-        sockets,
+        sockets: sockets(&engine)?,
         image: engine.image.filter(|image| !image.is_empty()),
         runtime: engine.runtime.name().to_owned(),
     })

@@ -3,7 +3,9 @@
 use futures_util::{StreamExt as _, future::BoxFuture, stream, stream::BoxStream};
 use kazma_domain::{CallId, plan::Sandbox};
 
-use super::{CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Stream, Trouble};
+use super::{
+    CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Pool, Stream, Trouble,
+};
 use crate::broker::{
     BrokerClient, BrokerError, BrokerStatus, EnforcedBy, Finished, Limits, OUTPUT_CAP_MAX, Outcome,
     OutputStream, Readiness, RunEvent, RunSpec, StartFailure, Totals,
@@ -19,6 +21,23 @@ impl CodeRunner for BrokerClient {
                 .await
                 .map_err(|e| CodeError::Unreachable(e.into()))?;
             Ok(described(status))
+        })
+    }
+
+    fn pool(&self) -> BoxFuture<'_, Option<Pool>> {
+        Box::pin(async move {
+            let status = BrokerClient::status(self).await.ok()?;
+            let pool = status.pool;
+            Some(Pool {
+                size: pool.size,
+                idle: pool.idle,
+                starting: pool.starting,
+                running: pool.running,
+                queued: pool.queued,
+                queue_bound: pool.queue_bound,
+                replaced: pool.replaced,
+                ready: status.readiness == Readiness::Ready,
+            })
         })
     }
 

@@ -13,6 +13,11 @@ pub trait CodeRunner: Send + Sync + std::fmt::Debug + 'static {
     /// What runs code here, and whether it does now.
     fn status(&self) -> BoxFuture<'_, Result<CodeStatus, CodeError>>;
 
+    /// How many sandboxes there are; none where nobody can say.
+    fn pool(&self) -> BoxFuture<'_, Option<Pool>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Runs something once. The permit is spent for it.
     fn run(
         &self,
@@ -50,6 +55,27 @@ pub struct CodeStatus {
     pub pool: u32,
     /// Why this tier and no other; empty where the operator named it.
     pub note: String,
+}
+
+/// How many sandboxes there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pool {
+    /// How many should wait.
+    pub size: usize,
+    /// Waiting, started and never used.
+    pub idle: usize,
+    /// Being started.
+    pub starting: usize,
+    /// Running a program.
+    pub running: usize,
+    /// Runs that wait for their turn.
+    pub queued: usize,
+    /// How many runs may wait.
+    pub queue_bound: usize,
+    /// Idle ones that were replaced since the broker's start.
+    pub replaced: u64,
+    /// Whether code can run now.
+    pub ready: bool,
 }
 
 /// Why no code can run, and what to do about it, in a sentence each.

@@ -8,6 +8,7 @@ mod code;
 mod command;
 mod execute;
 mod live;
+mod metrics;
 mod outcome;
 mod planner;
 mod recovery;
@@ -18,10 +19,11 @@ mod workspace;
 
 use std::{net::TcpListener, sync::Arc};
 
-use axum::Router;
+use axum::{Router, middleware::from_fn_with_state};
 use camino::Utf8PathBuf;
 use kazma_domain::{Clock, Entropy};
 use kazma_mesh::{Identity, MeshError};
+use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_policy::argv::Profile;
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
@@ -31,8 +33,9 @@ use tokio_util::sync::CancellationToken;
 use crate::executor::{Executor, Grounding, Registry};
 
 pub use code::{
-    CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Stream, Trouble,
+    CodeError, CodeEvent, CodeRunner, CodeSpec, CodeStatus, Ended, How, Pool, Stream, Trouble,
 };
+pub use metrics::Metrics;
 pub use workspace::{Bounds, OpenError, Pattern, RelPath, Workspace};
 
 use execute::Workbench;
@@ -89,6 +92,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids.
     pub entropy: Arc<dyn Entropy>,
+    /// What is counted.
+    pub meters: Meters,
 }
 
 /// Why the api process ends.
@@ -100,6 +105,9 @@ pub enum Error {
     /// The mesh cannot be joined or served.
     #[error("the mesh cannot be served")]
     Mesh(#[from] MeshError),
+    /// What it counts cannot be set up.
+    #[error("the metrics cannot be set up")]
+    Metrics(#[from] MetricError),
 }
 
 /// Runs the api process until it is asked to end.
@@ -116,6 +124,7 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         code,
         clock,
         entropy,
+        meters,
     } = deps;
     let seams = Seams {
         registry,
@@ -125,7 +134,9 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         entropy,
     };
     let executor = executor(&options, seams, lifecycle.hard())?;
-    let app = routes::routes(executor.clone());
+    Metrics::new(&meters)?.show(&meters, executor.clone(), &options);
+    let listening = Http::new(&meters)?.on("mesh");
+    let app = routes::routes(executor.clone()).layer(from_fn_with_state(listening, count));
     Ok(executor.serve(app, identity, listener, &lifecycle).await?)
 }
 

@@ -20,7 +20,9 @@ mod workshop;
 pub use client::{BrokerClient, Collected, RunEvent, RunStream};
 pub use commands::Command;
 pub(crate) use commands::OWN;
-pub use docker::{DockerTier, EngineOptions, EngineRuntime, SANDBOX_IMAGE};
+pub use docker::{
+    DockerTier, EngineOptions, EngineReport, EngineRuntime, SANDBOX_IMAGE, engine_report,
+};
 pub use native::NativeTier;
 pub use options::{BrokerOptions, TierChoice};
 pub use protocol::{

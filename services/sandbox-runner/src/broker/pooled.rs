@@ -344,6 +344,7 @@ impl<W: Workshop> Tier for PooledTier<W> {
                 starting: pool.starting,
                 running: self.running.load(Ordering::Relaxed),
                 queued: self.queued.load(Ordering::Relaxed),
+                queue_bound: self.queue_bound,
                 replaced: pool.replaced,
             },
         }

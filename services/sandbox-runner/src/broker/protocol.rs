@@ -127,6 +127,8 @@ pub struct PoolDepth {
     pub running: usize,
     /// Runs that wait for their turn.
     pub queued: usize,
+    /// How many may.
+    pub queue_bound: usize,
     /// Idle jails that were replaced since the start, for age or because they died.
     pub replaced: u64,
 }

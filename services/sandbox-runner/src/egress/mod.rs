@@ -8,6 +8,7 @@
 
 mod arguments;
 mod fetch;
+mod metrics;
 mod reach;
 mod routes;
 mod search;
@@ -17,8 +18,10 @@ mod text;
 
 use std::{net::TcpListener, sync::Arc};
 
+use axum::middleware::from_fn_with_state;
 use kazma_domain::{Clock, Entropy};
 use kazma_mesh::{Identity, MeshError};
+use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_netguard::{Client, Origin};
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
@@ -27,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::{Executor, Grounding, Registry};
 use reach::Reach;
+
+pub use metrics::Metrics;
 
 /// Settings of the egress process.
 #[derive(Debug, Clone)]
@@ -63,6 +68,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids.
     pub entropy: Arc<dyn Entropy>,
+    /// What is counted.
+    pub meters: Meters,
 }
 
 /// Why the egress process ends.
@@ -71,6 +78,9 @@ pub enum Error {
     /// The mesh cannot be joined or served.
     #[error("the mesh cannot be served")]
     Mesh(#[from] MeshError),
+    /// What it counts cannot be set up.
+    #[error("the metrics cannot be set up")]
+    Metrics(#[from] MetricError),
 }
 
 /// Runs the egress process until it is asked to end.
@@ -85,8 +95,11 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         clock: deps.clock,
         entropy: deps.entropy,
     };
+    let slots = options.slots;
     let executor = executor(options, deps.client, on, lifecycle.hard());
-    let app = routes::routes(executor.clone());
+    Metrics::new(&deps.meters)?.show(&deps.meters, executor.clone(), slots);
+    let listening = Http::new(&deps.meters)?.on("mesh");
+    let app = routes::routes(executor.clone()).layer(from_fn_with_state(listening, count));
     Ok(executor
         .serve(app, deps.identity, deps.listener, &lifecycle)
         .await?)

@@ -1,6 +1,7 @@
 //! One call from its approval to its settlement.
 
-use kazma_domain::{AttemptId, Call, CallId, Grounds, Plan, permit::SignedPermit};
+use kazma_domain::{AttemptId, Call, CallId, Grounds, Plan, RequestId, permit::SignedPermit};
+use kazma_edge::request;
 use kazma_faults::{Check, Point, reach, wrong};
 use kazma_wire::executor::{LoseRequest, ReplanRequest, WithdrawRequest};
 
@@ -22,15 +23,20 @@ impl<H: Hands> Executor<H> {
             return;
         };
         let executor = self.clone();
-        self.tasks.spawn(async move {
+        // What is asked for a call is asked under the call's own number.
+        let request = RequestId::from_uuid(call.id.uuid());
+        let work = async move {
             let id = call.id;
+            request::about(id, call.thread);
+            tracing::info!(tool = filed.tool, "a call may run");
             tokio::select! {
                 () = executor.carry_out(&working, &call, &filed, permit) => {}
                 () = executor.hard.cancelled() => {
                     tracing::warn!(call = %id, "stopped before the call was settled");
                 }
             }
-        });
+        };
+        self.tasks.spawn(request::within(request, work));
     }
 
     async fn carry_out(

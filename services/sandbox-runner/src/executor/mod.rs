@@ -31,6 +31,7 @@ use std::{net::TcpListener, sync::Arc};
 use axum::Router;
 use kazma_domain::{Clock, Entropy};
 use kazma_mesh::{Identity, MeshError};
+use kazma_metrics::{Gauges, Meters, MetricError};
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -46,6 +47,19 @@ pub(crate) use hands::{Hands, Prepared};
 pub(crate) use routes::{App, BODY_MAX, health, plan};
 
 use begun::Begun;
+
+/// How many calls an executor holds.
+///
+/// # Errors
+///
+/// Refuses a second registration.
+pub(crate) fn held_calls(meters: &Meters) -> Result<Gauges<0>, MetricError> {
+    meters.gauges(
+        "kazma_runner_calls_held",
+        "Calls that this process has begun and not yet reported as ended.",
+        [],
+    )
+}
 
 /// What the core asks and stands on.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use kazma_domain::{Service, State as CallState};
-use kazma_edge::{ApiError, Json};
+use kazma_edge::{ApiError, Json, request as current};
 use kazma_faults::{Point, reach};
 use kazma_mesh::{Anyone, Caller, Callers};
 use kazma_wire::{
@@ -95,6 +95,11 @@ pub(crate) async fn plan<H: Hands>(
     };
     reach(Point::Planned);
     let filed = executor.on.registry.file(&request).await.map_err(answer)?;
+    current::about(filed.call.id, filed.call.thread);
+    tracing::info!(
+        state = filed.call.state.name(),
+        "a call was planned and filed"
+    );
     if let (CallState::Approved { .. }, Some(permit), Proposal::Plan(plan)) =
         (&filed.call.state, filed.permit, request.proposal)
     {

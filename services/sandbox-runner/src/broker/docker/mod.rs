@@ -10,6 +10,7 @@ mod facts;
 mod guard;
 mod look;
 mod reaper;
+mod report;
 mod settings;
 mod template;
 
@@ -45,6 +46,7 @@ use super::{
 };
 use crate::jail::{Access, Limits, container_rlimits, frame::Key};
 
+pub use report::{EngineReport, engine_report};
 pub use settings::{EngineOptions, EngineRuntime, SANDBOX_IMAGE};
 
 /// What a container may live beyond its waiting and its run.
