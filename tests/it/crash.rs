@@ -189,7 +189,7 @@ async fn kill(stack: &mut Stack, ground: &Ground, dice: &mut Dice) -> String {
             let before = stack.processes();
             signal(stack.supervisor(), Signal::KILL);
             stack.ended(PATIENCE).await;
-            stack.until_gone(&before, PATIENCE).await;
+            stack.until_dead(&before).await;
             stack.start_again();
             *ground.api.lock().unwrap() = stack.fresh_api();
             "the supervisor".to_owned()
@@ -198,7 +198,7 @@ async fn kill(stack: &mut Stack, ground: &Ground, dice: &mut Dice) -> String {
             let before = stack.processes();
             before.iter().for_each(Process::kill);
             stack.ended(PATIENCE).await;
-            stack.until_gone(&before, PATIENCE).await;
+            stack.until_dead(&before).await;
             stack.start_again();
             *ground.api.lock().unwrap() = stack.fresh_api();
             "everything".to_owned()

@@ -175,7 +175,7 @@ async fn on_a_full_disk_nothing_is_acknowledged_and_afterwards_nothing_is_lost()
     let processes = stack.processes();
     processes.iter().for_each(crate::stack::Process::kill);
     stack.ended(PATIENCE).await;
-    stack.until_gone(&processes, PATIENCE).await;
+    stack.until_dead(&processes).await;
     fs::remove_file(filler).unwrap();
     stack.start_again();
     approved(&stack, &mut waiting, &card).await;

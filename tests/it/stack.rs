@@ -306,6 +306,15 @@ impl Stack {
             .unwrap_or_else(|()| panic!("still there after {limit:?}: {:#?}", left()));
     }
 
+    /// Waits until nothing of `before` lives. A jail that was being born when everything was killed may be left,
+    /// and has run nothing: the next broker ends it.
+    pub(crate) async fn until_dead(&self, before: &[Process]) {
+        let left = || before.iter().filter(|p| p.lives()).collect::<Vec<_>>();
+        until(PATIENCE, || left().is_empty())
+            .await
+            .unwrap_or_else(|()| panic!("still there: {:#?}", left()));
+    }
+
     /// Asks it to end and waits; says how it ended.
     pub(crate) async fn end(&mut self) -> ExitStatus {
         signal(self.supervisor(), Signal::TERM);
