@@ -7,6 +7,7 @@ use camino::Utf8PathBuf;
 use futures_util::future::join_all;
 
 use super::*;
+use crate::tx::Write;
 
 static SCHEMA: [Migration; 1] = [Migration {
     version: 1,
@@ -104,6 +105,40 @@ async fn an_error_undoes_what_the_request_did_before_it() {
         .await;
     assert!(matches!(result, Err(StoreError::Stale { .. })));
     assert!(names(&database).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_row_that_is_not_as_it_was_seen_refuses_the_request_and_undoes_it() {
+    let place = place();
+    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    add(&database, "kept").await.unwrap();
+    for seen in ["kept", "another"] {
+        let result: Result<(), StoreError> = database
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.later(
+                        Write::new("INSERT INTO things (name) VALUES ($1)")
+                            .bind(format!("after {seen}")),
+                    );
+                    tx.later(
+                        Write::new("UPDATE things SET of = $1 WHERE name = $2")
+                            .bind("kept")
+                            .bind(seen)
+                            .seen("things", seen),
+                    );
+                    Ok(())
+                })
+            })
+            .await;
+        match seen {
+            "kept" => result.unwrap(),
+            _ => assert!(
+                matches!(&result, Err(StoreError::Stale { table: "things", id }) if id == seen),
+                "{result:?}"
+            ),
+        }
+    }
+    assert_eq!(names(&database).await, ["after kept", "kept"]);
 }
 
 #[tokio::test]

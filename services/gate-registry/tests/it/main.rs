@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod filing;
+mod forged;
 mod gates;
 mod house;
 mod http;

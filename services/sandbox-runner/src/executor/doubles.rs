@@ -79,6 +79,17 @@ pub(crate) enum Fault {
     Tampered,
 }
 
+/// What an answer to a redeem is about, if not about the attempt that asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Astray {
+    Attempt,
+    Permit,
+    Call,
+    Plan,
+    /// The call has not been claimed at all.
+    State,
+}
+
 /// A registry that knows calls, hands out permits, and claims each call once.
 #[derive(Debug)]
 pub(crate) struct Scripted {
@@ -97,6 +108,8 @@ pub(crate) struct Inner {
     pub(crate) lose_redeems: usize,
     /// The next redeems are refused with this kind.
     pub(crate) refuse_redeems: VecDeque<&'static str>,
+    /// What the answers to the next redeems are about.
+    pub(crate) astray: VecDeque<Astray>,
     pub(crate) lose_settles: usize,
     /// A filed plan is approved at once and its permit comes with the answer.
     pub(crate) approve_at_once: bool,
@@ -358,10 +371,32 @@ impl Registry for Scripted {
                     State::Claimed { attempt, .. } if *attempt == request.attempt => {}
                     _ => return refuse(409, "permit-redeemed"),
                 }
-                let call = call.clone();
+                let mut call = call.clone();
                 if inner.lose_redeems > 0 {
                     inner.lose_redeems -= 1;
                     return lost();
+                }
+                match inner.astray.pop_front() {
+                    Some(Astray::Attempt) => {
+                        Self::claim(
+                            &mut call,
+                            claims.permit,
+                            AttemptId::new(noon(), &self.entropy),
+                        );
+                    }
+                    Some(Astray::Permit) => {
+                        let other = PermitId::new(noon(), &self.entropy);
+                        Self::claim(&mut call, other, request.attempt);
+                    }
+                    Some(Astray::Call) => call.id = CallId::new(noon(), &self.entropy),
+                    Some(Astray::Plan) => call.plan = Digest::of_bytes(b"another"),
+                    Some(Astray::State) => {
+                        call.state = State::Approved {
+                            grounds: claims.grounds.clone(),
+                            use_before: after(noon(), SignedDuration::from_hours(24)),
+                        };
+                    }
+                    None => {}
                 }
                 Ok(Redeemed {
                     call,

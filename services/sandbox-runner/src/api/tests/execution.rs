@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::{doubles::Python, *};
 use crate::{
     api::code::{How, Stream},
-    executor::doubles::Fault,
+    executor::doubles::{Astray, Fault},
 };
 
 #[tokio::test(start_paused = true)]
@@ -73,6 +73,26 @@ async fn a_permit_that_does_not_fit_is_refused_without_effect() {
             assert!(inner.attempts.is_empty(), "{fault:?}");
             assert_eq!(inner.withdrawn.len(), 1, "{fault:?}");
             assert_eq!(inner.withdrawn[0].0, call.id);
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_something_else_runs_nothing() {
+    for astray in [
+        Astray::Attempt,
+        Astray::Permit,
+        Astray::Call,
+        Astray::Plan,
+        Astray::State,
+    ] {
+        let house = House::new();
+        house.registry.with(|inner| inner.astray.push_back(astray));
+        house.run_python().await;
+        assert_eq!(house.python.runs(), 0, "{astray:?}");
+        house.registry.with(|inner| {
+            assert_eq!(inner.attempts.len(), 1, "{astray:?}");
+            assert!(inner.settled.is_empty(), "{astray:?}");
         });
     }
 }
