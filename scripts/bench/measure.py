@@ -19,6 +19,8 @@ import tempfile
 import time
 import urllib.request
 
+import load
+
 BUILD = pathlib.Path(sys.argv[1])
 PYTHON = "/usr/bin/python3"
 READY_LIMIT = 30.0
@@ -99,6 +101,9 @@ class Stack:
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.load(answer)
+
+    def close(self):
+        self.stop()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -390,6 +395,31 @@ def fence():
     )  # fmt: skip
 
 
+def card_latency():
+    watchers = BUILD / "examples" / "watchers"
+    took = {}
+    for count in (1, load.WATCHERS):
+        with Folder() as folder:
+            took[count] = load.latencies(watchers, folder, Stack, count)
+    one, many = took[1], took[load.WATCHERS]
+    line(
+        "card-latency", many["p50"], "ms", "one who watches", one["p50"], load.CARDS * load.WATCHERS,
+        watchers=load.WATCHERS, cards=load.CARDS, one=one, many=many,
+    )  # fmt: skip
+
+
+def history():
+    took = {}
+    for settled in (200, load.SETTLED):
+        with Folder() as folder:
+            took[settled] = load.queries(folder, Stack, story, settled)
+    few, many = took[200], took[load.SETTLED]
+    line(
+        "history", many["settled"], "ms", "the same 200 gates when there are no others", few["settled"], 25,
+        gates=load.SETTLED, few=few, many=many,
+    )  # fmt: skip
+
+
 KNOWN = {
     "exec-warm": exec_warm,
     "exec-cold": exec_cold,
@@ -400,6 +430,8 @@ KNOWN = {
     "idle-pss": idle_pss,
     "decide": decide,
     "fence": fence,
+    "card-latency": card_latency,
+    "history": history,
 }
 
 for wanted in sys.argv[2:]:

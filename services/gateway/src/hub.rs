@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
+use axum::response::sse::Event as Frame;
 use futures_util::StreamExt as _;
 use kazma_domain::{ThreadId, TurnId};
 use kazma_wire::events::{Event, What};
-use serde_json::Value;
 use tokio::sync::{OnceCell, broadcast};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -61,14 +61,8 @@ pub(crate) enum News {
 #[derive(Debug)]
 pub(crate) struct Happening {
     pub(crate) event: Event,
-    pub(crate) told: OnceCell<Option<Told>>,
-}
-
-/// An event as the API tells it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
-    pub(crate) name: &'static str,
-    pub(crate) data: Value,
+    /// Written out once: a thousand watchers get copies of its bytes.
+    pub(crate) told: OnceCell<Option<Frame>>,
 }
 
 impl Happening {

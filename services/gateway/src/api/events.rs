@@ -26,7 +26,7 @@ use super::{show::Told, threads::wrong};
 use crate::{
     access::{SignedIn, Viewer},
     app::{App, StreamPlace},
-    hub::{Happening, News, Told as HubTold},
+    hub::{Happening, News},
     upstream::Upstream,
 };
 
@@ -129,11 +129,7 @@ type Framer = fn(App, News) -> BoxFuture<'static, Option<Frame>>;
 fn api_frame(app: App, news: News) -> BoxFuture<'static, Option<Frame>> {
     Box::pin(async move {
         match news {
-            News::Event(happening) => {
-                let HubTold { name, data } = Told::of(&app, &happening).await?;
-                let frame = Frame::default().event(name).json_data(data).ok()?;
-                Some(with_id(frame, &happening))
-            }
+            News::Event(happening) => Told::of(&app, &happening).await,
             News::Delta {
                 thread,
                 turn,

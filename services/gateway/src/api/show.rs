@@ -5,6 +5,7 @@
     reason = "the names are the API's, and part of its contract"
 )]
 
+use axum::response::sse::Event as Frame;
 use jiff::Timestamp;
 use kazma_domain::{
     CallId, Decision, Digest, GateId, MessageId, PersonId, Surface, ThreadId, TurnId, TurnState,
@@ -24,7 +25,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::{app::App, hub::Happening, hub::Told as HubTold};
+use super::events::with_id;
+use crate::{app::App, hub::Happening};
 
 /// A gate: the whole card, and where it stands.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -399,21 +401,22 @@ pub(crate) struct Told;
 
 impl Told {
     /// `happening` for clients: what it is about is fetched once, for all who look.
-    pub(crate) async fn of(app: &App, happening: &Happening) -> Option<HubTold> {
+    pub(crate) async fn of(app: &App, happening: &Happening) -> Option<Frame> {
         happening
             .told
-            .get_or_init(|| Self::make(app, &happening.event))
+            .get_or_init(async || {
+                let frame = Self::make(app, &happening.event).await?;
+                Some(with_id(frame, happening))
+            })
             .await
             .clone()
     }
 
-    async fn make(app: &App, event: &Event) -> Option<HubTold> {
+    async fn make(app: &App, event: &Event) -> Option<Frame> {
         let ids = json!({"thread_id": event.thread, "turn_id": event.turn, "at": event.at});
-        let told = |name, more: Value| {
-            Some(HubTold {
-                name,
-                data: joined(&ids, more),
-            })
+        let told = |name: &str, more: Value| {
+            let frame = Frame::default().event(name);
+            frame.json_data(joined(&ids, more)).ok()
         };
         match &event.what {
             What::Beat => None,
