@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod architecture;
+mod bugs;
 mod clocks;
 mod containers;
 mod crash;

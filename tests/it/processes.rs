@@ -21,7 +21,7 @@ const ORPHAN_LIMIT: Duration = Duration::from_secs(8);
 /// Wrong usage.
 const USAGE: i32 = 64;
 
-const SERVICES: [&str; 6] = [
+pub(crate) const SERVICES: [&str; 6] = [
     "agent",
     "gate-registry",
     "gateway",
@@ -450,9 +450,9 @@ async fn a_killed_broker_takes_what_ran_along_and_the_turn_ends_with_words() {
 }
 
 /// Waits until code can run again.
-async fn until_ready(api: &Api) {
+pub(crate) async fn until_ready(api: &Api) {
     let deadline = Instant::now() + PATIENCE;
-    while api.get("/health/ready").await.unwrap().status != 200 {
+    while !matches!(api.get("/health/ready").await, Ok(answer) if answer.status == 200) {
         assert!(Instant::now() < deadline, "not ready");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
