@@ -9,17 +9,17 @@ use std::{
     collections::BTreeMap,
     io::{BufRead as _, Read as _, Write as _},
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
 };
 
-use kazma_runtime::BoxError;
+use kazma_domain::Clock as _;
+use kazma_runtime::{BoxError, SystemClock};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
 };
 
 /// When each gate was heard of.
-type Heard = Arc<Mutex<BTreeMap<String, Vec<u128>>>>;
+type Heard = Arc<Mutex<BTreeMap<String, Vec<i64>>>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
@@ -77,7 +77,6 @@ async fn watch(lines: &mut BufReader<TcpStream>, heard: &Heard) -> Result<(), Bo
         if let Some(event) = line.strip_prefix("event:") {
             pending = event.trim() == "gate.pending";
         } else if let Some(data) = line.strip_prefix("data:").filter(|_| pending) {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
             let mark = "\"gate_id\":\"";
             let gate = data
                 .split_once(mark)
@@ -89,7 +88,7 @@ async fn watch(lines: &mut BufReader<TcpStream>, heard: &Heard) -> Result<(), Bo
                 .unwrap_or_else(PoisonError::into_inner)
                 .entry(gate)
                 .or_default()
-                .push(now.as_micros());
+                .push(SystemClock.now().as_microsecond());
             pending = false;
         }
         line.clear();
