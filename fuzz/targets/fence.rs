@@ -1,5 +1,5 @@
 //! The fence: whatever the text is, nothing inside looks like its markers, it ends where it ends, and fencing
-//! again and again comes to an end.
+//! again changes nothing.
 
 #![no_main]
 
@@ -20,9 +20,7 @@ fuzz_target!(|text: &str| {
     let whole = once.to_string();
     assert_eq!(whole.matches(once.close()).count(), 1);
     assert_eq!(Fenced::find(&whole).as_ref(), Some(&once));
-    // Hidden characters are longer once they are written out, which may bring one more shape to be broken.
-    let twice = fenced(once.inner());
-    assert_eq!(fenced(twice.inner()).inner(), twice.inner());
-    let defused = defuse(&defuse(text));
+    assert_eq!(fenced(once.inner()).inner(), once.inner());
+    let defused = defuse(text);
     assert_eq!(defuse(&defused), defused);
 });

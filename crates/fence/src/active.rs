@@ -3,8 +3,9 @@
 //! Our own pages draw none of it. The text may go further: a model repeats it, a person copies it.
 
 use crate::{
-    fold::{self, Back, Cursor, is_space},
-    scan::{Change, Changes, glyph_end},
+    fold::{self, Back, Cursor},
+    scan::{BREAK, Breaks, glyph_end},
+    shown,
     target::{Target, is_program, target},
 };
 
@@ -16,14 +17,19 @@ const TAG_NEAR: usize = 300;
 const STYLE_MAX: usize = 4_000;
 
 /// A program as an address, wherever it stands: `javascript:alert(1)`. `at` is its colon.
-pub(crate) fn scheme(text: &str, at: usize, changes: &mut Changes) {
+pub(crate) fn scheme(text: &str, at: usize, breaks: &mut Breaks) {
     let Some(head) = text.get(..at) else { return };
     if !may_be_scheme(head.as_bytes()) {
         return;
     }
     let mut name = [0_u8; 10];
     let mut len = 0;
-    for (_, c) in Back::new(head).filter(|(_, c)| !is_space(*c)).take(10) {
+    if head.ends_with(BREAK) {
+        return;
+    }
+    // Parsers of addresses leave line feeds and tabs out.
+    let letters = Back::new(head).filter(|(_, c)| !matches!(*c, '\n' | '\t' | BREAK));
+    for (_, c) in letters.take(10) {
         let Some(slot) = u8::try_from(c).ok().zip(name.get_mut(9 - len)) else {
             break;
         };
@@ -35,10 +41,9 @@ pub(crate) fn scheme(text: &str, at: usize, changes: &mut Changes) {
         return;
     };
     let found = if name.ends_with(b"javascript") || name.ends_with(b"vbscript") {
-        Cursor::new(text, end).peek().is_some_and(|glyph| {
+        after(text, at).is_some_and(|next| {
             // After these a word of a sentence ends.
-            !glyph.plain.is_whitespace()
-                && !matches!(glyph.plain, '<' | '*' | ')' | ']' | '.' | ',' | '|' | '"')
+            !next.is_whitespace() && !matches!(next, '<' | '*' | ')' | ']' | '.' | ',' | '|' | '"')
         })
     } else if name.ends_with(b"data") && !name.ends_with(b"metadata") {
         let kind: String = Cursor::new(text, end)
@@ -50,8 +55,14 @@ pub(crate) fn scheme(text: &str, at: usize, changes: &mut Changes) {
         false
     };
     if found {
-        changes.push((at, Change::Break));
+        breaks.push(at);
     }
+}
+
+/// What follows the sign at `at`, but for breaks: with them or without, it is the same text.
+fn after(text: &str, at: usize) -> Option<char> {
+    let mut rest = Cursor::new(text, glyph_end(text, at)?).map(|glyph| glyph.plain);
+    rest.find(|c| *c != BREAK)
 }
 
 /// Whether `javascript`, `vbscript` or `data` can stand at the end of `head`.
@@ -104,7 +115,7 @@ fn may_be_attribute(head: &[u8]) -> bool {
 }
 
 /// An attribute that acts or that claims trust: `onerror=`, `untrusted=`. `at` is its equals sign.
-pub(crate) fn attribute(text: &str, at: usize, changes: &mut Changes) {
+pub(crate) fn attribute(text: &str, at: usize, breaks: &mut Breaks) {
     let Some(head) = text.get(..at) else { return };
     if !may_be_attribute(head.as_bytes()) {
         return;
@@ -135,17 +146,15 @@ pub(crate) fn attribute(text: &str, at: usize, changes: &mut Changes) {
     let before = Back::new(head.get(..start).unwrap_or_default()).next();
     let apart =
         before.is_some_and(|(_, c)| c.is_whitespace() || matches!(c, '"' | '\'' | '/' | '`'));
-    let value = glyph_end(text, at)
-        .and_then(|end| Cursor::new(text, end).peek())
-        .map(|glyph| glyph.plain);
+    let value = after(text, at);
     let assigned = value.is_some_and(|c| !c.is_whitespace() && c != '=' && c != '>');
     let handles = apart && assigned && is_handler(&name) && !is_expression(raw, value);
     if handles {
-        changes.push((start + 1, Change::Break));
+        breaks.push(start + 1);
     }
     let glued = name_end == back_end && matches!(value, Some('"' | '\''));
     if name.ends_with("untrusted") && (glued || in_tag(head.get(..start).unwrap_or_default())) {
-        changes.extend(places.get(8).map(|u| (u + 1, Change::Break)));
+        breaks.extend(places.get(8).map(|u| u + 1));
     }
 }
 
@@ -250,7 +259,7 @@ fn is_handler(name: &str) -> bool {
 }
 
 /// A tag at `at` that loads or acts: by its name, by an attribute, by where an attribute leads.
-pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
+pub(crate) fn tag(text: &str, at: usize, breaks: &mut Breaks) {
     let Some(rest) = text.get(at + 1..) else {
         return;
     };
@@ -270,6 +279,10 @@ pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
     else {
         return;
     };
+    // Of these alone the end is looked at.
+    if closes && !name.starts_with(['s', 'S', 'i', 'I', 'p', 'P', 'f', 'F']) {
+        return;
+    }
     let mut lower = [0_u8; 24];
     for (slot, byte) in lower.iter_mut().zip(name.bytes()) {
         *slot = byte.to_ascii_lowercase();
@@ -279,40 +292,42 @@ pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
         .and_then(|bytes| str::from_utf8(bytes).ok())
         .unwrap_or_default();
     let follows = bytes.get(name_start + len);
-    if !follows.is_none_or(|byte| {
-        byte.is_ascii_whitespace() || byte.is_ascii_control() || matches!(byte, b'>' | b'/')
-    }) {
+    let parted = parting(bytes, name_start + len) > 0;
+    if !parted && follows.is_some_and(|byte| *byte != b'>') {
         return;
     }
     if matches!(name, "script" | "iframe" | "portal" | "fencedframe")
-        && (closes || !is_type(bytes, at, name_start, len))
+        && (closes || !is_type(text, at, name_start, len))
     {
-        changes.push((at + 1, Change::Break));
+        breaks.push(at + 1);
     } else if closes {
         return;
     }
     if name == "style" && style_loads(text, name_start + len) {
-        changes.push((at + 1, Change::Break));
+        breaks.push(at + 1);
     }
     let mut found = false;
     for attribute in Attributes::new(text, name_start + len) {
         let acts = acts(name, &attribute, text);
         if let Some(program) = acts.program {
-            changes.push((program, Change::Break));
+            breaks.push(program);
         }
         if acts.acts {
             found = true;
-            changes.push((attribute.name_end, Change::Break));
+            breaks.push(attribute.name_end);
         }
     }
     if found {
-        changes.push((at + 1, Change::Break));
+        breaks.push(at + 1);
     }
 }
 
 /// Whether this is the parameter of a type, as in `Vec<Script>` and `Data::<Script>`.
-fn is_type(bytes: &[u8], at: usize, name: usize, len: usize) -> bool {
-    let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+fn is_type(text: &str, at: usize, name: usize, len: usize) -> bool {
+    let bytes = text.as_bytes();
+    // A break there may be of our own, and changes nothing.
+    let head = text.get(..at).unwrap_or_default().trim_end_matches(BREAK);
+    let before = head.as_bytes().last();
     let named = bytes.get(name..name + len).is_some_and(|name| {
         name.first().is_some_and(u8::is_ascii_uppercase) && name.iter().any(u8::is_ascii_lowercase)
     });
@@ -381,11 +396,10 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
     let value = text
         .as_bytes()
         .get(attribute.value_start..attribute.value_end);
-    // Without one of these in its first bytes an address leads nowhere else.
+    // Without one of these an address leads nowhere else.
     let may_lead = value
         .unwrap_or_default()
         .iter()
-        .take(64)
         .any(|byte| matches!(byte, b':' | b'/' | b'\\' | b'&' | b'%') || !byte.is_ascii());
     let leads_to = if may_lead {
         leads(attribute.value_start)
@@ -474,10 +488,49 @@ impl<'a> Attributes<'a> {
         }
         at
     }
+
+    /// Where a value without quotation marks ends.
+    fn bare_end(&self, mut at: usize) -> usize {
+        while let Some(byte) = self.byte(at)
+            && !matches!(byte, b'>' | b'<')
+            && blank(self.bytes, at) == 0
+        {
+            at += 1;
+        }
+        at
+    }
+
+    /// Passes over what parts attributes, and over `also`.
+    fn pass_parting(&self, mut at: usize, also: impl Fn(u8) -> bool) -> usize {
+        while let Some(byte) = self.byte(at) {
+            match parting(self.bytes, at) {
+                0 if also(byte) => at += 1,
+                0 => break,
+                len => at += len,
+            }
+        }
+        at
+    }
 }
 
-fn parts(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte == b'/' || byte == 0x0b || byte == 0
+/// How many bytes a blank at `at` has; a form feed and a carriage return were written out.
+fn blank(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at..) {
+        Some([byte, ..]) if byte.is_ascii_whitespace() => 1,
+        Some([b'\\', b'u', b'{', b'0', b'0', b'0', b'C' | b'D', b'}', ..]) => 8,
+        _ => 0,
+    }
+}
+
+/// How many bytes part two attributes at `at`: a blank, a slash, a control character that was written out.
+fn parting(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at..) {
+        Some([b'/', ..]) => 1,
+        Some(rest @ [b'\\', b'u', b'{', b'0', b'0', b'0' | b'1' | b'7', ..]) => {
+            shown::written(rest)
+        }
+        _ => blank(bytes, at),
+    }
 }
 
 impl Iterator for Attributes<'_> {
@@ -485,29 +538,35 @@ impl Iterator for Attributes<'_> {
 
     fn next(&mut self) -> Option<Attribute> {
         loop {
-            let name_start = self.pass(self.at, |byte| parts(byte) || matches!(byte, b'"' | b'\''));
+            let name_start = self.pass_parting(self.at, |byte| matches!(byte, b'"' | b'\''));
             if matches!(self.byte(name_start)?, b'>' | b'<') {
                 return None;
             }
-            let name_end = self.pass(name_start, |byte| {
-                !parts(byte) && !matches!(byte, b'=' | b'>' | b'<')
-            });
-            let equals = self.pass(name_end, parts);
+            let mut name_end = name_start;
+            while self
+                .byte(name_end)
+                .is_some_and(|byte| !matches!(byte, b'=' | b'>' | b'<'))
+                && parting(self.bytes, name_end) == 0
+            {
+                name_end += 1;
+            }
+            let equals = self.pass_parting(name_end, |_| false);
             if self.byte(equals) != Some(b'=') {
                 self.at = equals.max(name_start + 1);
                 continue;
             }
-            let value = self.pass(equals + 1, |byte| byte.is_ascii_whitespace());
+            let mut value = equals + 1;
+            while value < self.end {
+                match blank(self.bytes, value) {
+                    0 => break,
+                    len => value += len,
+                }
+            }
             let (value_start, value_end) = match self.byte(value) {
                 Some(quote @ (b'"' | b'\'')) => {
                     (value + 1, self.pass(value + 1, |byte| byte != quote))
                 }
-                _ => (
-                    value,
-                    self.pass(value, |byte| {
-                        !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'<')
-                    }),
-                ),
+                _ => (value, self.bare_end(value)),
             };
             self.at = value_end.max(equals + 1);
             return Some(Attribute {

@@ -183,12 +183,7 @@ fn backslash(rest: &str) -> Option<(char, usize)> {
 
 /// A number of `min` to `max` digits as a character, and how many digits it has.
 fn number(digits: &str, radix: u32, min: usize, max: usize) -> Option<(char, usize)> {
-    let len = digits
-        .bytes()
-        .take(max)
-        .take_while(|b| char::from(*b).is_digit(radix))
-        .count();
-    let code = u32::from_str_radix(digits.get(..len)?, radix).ok()?;
+    let (code, len) = code(digits, radix, max);
     (len >= min)
         .then(|| char::from_u32(code))
         .flatten()
@@ -196,13 +191,22 @@ fn number(digits: &str, radix: u32, min: usize, max: usize) -> Option<(char, usi
 }
 
 fn hex(digits: &str, min: usize, max: usize) -> Option<(u32, usize)> {
-    let len = digits
-        .bytes()
-        .take(max)
-        .take_while(u8::is_ascii_hexdigit)
-        .count();
-    let code = u32::from_str_radix(digits.get(..len)?, 16).ok()?;
+    let (code, len) = code(digits, 16, max);
     (len >= min).then_some((code, len))
+}
+
+/// The number at the start of `digits`, of at most `max` (8) digits, and how many it has.
+fn code(digits: &str, radix: u32, max: usize) -> (u32, usize) {
+    let mut code = 0_u32;
+    let mut len = 0;
+    for byte in digits.bytes().take(max) {
+        let Some(digit) = char::from(byte).to_digit(radix) else {
+            break;
+        };
+        code = code.wrapping_mul(radix).wrapping_add(digit);
+        len += 1;
+    }
+    (code, len)
 }
 
 #[cfg(test)]

@@ -180,10 +180,15 @@ pub(crate) fn fold(c: char, out: &mut [char; PIECES]) -> usize {
         out[0] = plain;
         return 1;
     }
-    if c == BREAK || joins(c) || is_hangul(c) {
+    if c == BREAK || joins(c) || is_hangul(c) || stays(c) {
         out[0] = c;
         return 1;
     }
+    decomposed(c, out)
+}
+
+/// The same, of a character that is no punctuation.
+fn decomposed(c: char, out: &mut [char; PIECES]) -> usize {
     let mut pieces = [c; PIECES];
     let mut count = 0;
     let mut mark = false;
@@ -203,6 +208,11 @@ pub(crate) fn fold(c: char, out: &mut [char; PIECES]) -> usize {
         *slot = *piece;
     }
     count
+}
+
+/// What is common in texts, is not taken for anything else, and takes long to find out about.
+const fn stays(c: char) -> bool {
+    matches!(c, '\u{2018}'..='\u{201f}' | '\u{2020}'..='\u{2023}' | '\u{3001}' | '\u{3002}' | '\u{300c}'..='\u{300f}')
 }
 
 /// Korean, whose syllables decompose into strokes that look like anything.
@@ -493,6 +503,15 @@ mod tests {
             ("a\u{200b}\u{202e}\rb", "ab"),
         ] {
             assert_eq!(folded(text), plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stays_would_stay() {
+        for c in ('\0'..=char::MAX).filter(|c| stays(*c)) {
+            let mut pieces = ['\0'; PIECES];
+            assert_eq!(decomposed(c, &mut pieces), 1, "{c}");
+            assert_eq!(pieces[0], c);
         }
     }
 

@@ -18,6 +18,7 @@ mod marker;
 mod nonce;
 mod role;
 mod scan;
+mod shown;
 mod square;
 mod target;
 mod token;

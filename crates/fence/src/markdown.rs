@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::{
     fold::Cursor,
-    scan::{Change, Changes},
+    scan::{BREAK, Breaks},
     target::{Target, target},
 };
 
@@ -25,9 +25,10 @@ pub(crate) struct Brackets {
     defined: HashSet<String>,
 }
 
-/// A label as it is compared: in small letters, with single blanks.
+/// A label as it is compared: in small letters, with single blanks, and without breaks.
 fn label(text: &str) -> String {
-    text.split_whitespace()
+    text.replace(BREAK, "")
+        .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
         .to_lowercase()
@@ -54,7 +55,7 @@ impl Brackets {
     }
 
     /// A `]` at `at`.
-    pub(crate) fn close(&mut self, text: &str, at: usize, changes: &mut Changes) {
+    pub(crate) fn close(&mut self, text: &str, at: usize, breaks: &mut Breaks) {
         let bytes = text.as_bytes();
         if is_literal(bytes, at) {
             return;
@@ -68,11 +69,11 @@ impl Brackets {
         match (next, opened) {
             (Some(b'('), opened) => match (target(Cursor::new(text, at + 2)), opened) {
                 (Target::Near, _) | (Target::Far, Some((_, false)) | None) => {}
-                (Target::Far, Some((open, true))) => changes.push((open, Change::Break)),
+                (Target::Far, Some((open, true))) => breaks.push(open),
                 (Target::Program(colon), opened) => {
-                    changes.push((colon, Change::Break));
+                    breaks.push(colon);
                     let picture = opened.filter(|(_, picture)| *picture);
-                    changes.extend(picture.map(|(open, _)| (open, Change::Break)));
+                    breaks.extend(picture.map(|(open, _)| open));
                 }
             },
             (Some(b':'), Some((open, false)))

@@ -2,10 +2,10 @@
 
 use crate::{
     fold::{self, Cursor, Word, is_blank},
-    scan::{BREAK, Change, Changes},
+    scan::{BREAK, Breaks},
 };
 
-/// The longest tag that is looked through.
+/// Characters of the longest tag that is looked through.
 const TAG_MAX: usize = 300;
 /// The longest line that can end in ornaments and be a marker.
 const LINE_MAX: usize = 80;
@@ -32,7 +32,7 @@ const fn is_ornament(byte: u8) -> bool {
 }
 
 /// Looks at a run of ornaments that begins at `at`: `=== KAZMA …`, `--- END OBSERVATION ---`.
-pub(crate) fn ornament(text: &str, at: usize, plain: char, raw: bool, changes: &mut Changes) {
+pub(crate) fn ornament(text: &str, at: usize, plain: char, raw: bool, breaks: &mut Breaks) {
     if raw && !is_first(text.as_bytes(), at) {
         return;
     }
@@ -50,11 +50,11 @@ pub(crate) fn ornament(text: &str, at: usize, plain: char, raw: bool, changes: &
         return;
     }
     if may_be_phrase(text.as_bytes(), end)
-        && let Some(phrase) = Phrase::read(&mut Cursor::new(text, end)).filter(Phrase::is_marker)
+        && let Some(phrase) = Phrase::at(text, end).filter(Phrase::is_marker)
     {
-        phrase.deface(changes);
+        phrase.deface(breaks);
     }
-    before_ornament(text, at, changes);
+    before_ornament(text, at, breaks);
 }
 
 /// Where a run of ornaments and blanks ends, and what it weighs.
@@ -65,6 +65,9 @@ fn run(text: &str, at: usize) -> (usize, usize) {
     while bytes.get(place).is_some_and(|byte| is_ornament(*byte)) {
         place += 1;
         total += 1;
+    }
+    if !goes_on(bytes, place) {
+        return (place, total);
     }
     let mut cursor = Cursor::new(text, place);
     // What comes after a longer run is found from a later ornament of it.
@@ -124,17 +127,18 @@ fn is_first(bytes: &[u8], at: usize) -> bool {
 
 /// Whether another ornament can follow here, after blanks.
 fn goes_on(bytes: &[u8], at: usize) -> bool {
-    bytes
-        .get(at..)
-        .unwrap_or_default()
-        .iter()
-        .take(GAP_MAX + 1)
-        .find(|byte| !matches!(byte, b' ' | b'\t'))
-        .is_some_and(|byte| is_ornament(*byte) || !fold::is_plain(*byte))
+    for place in at..=at + GAP_MAX {
+        match bytes.get(place) {
+            Some(b' ' | b'\t') => {}
+            Some(byte) => return is_ornament(*byte) || !fold::is_plain(*byte),
+            None => return false,
+        }
+    }
+    false
 }
 
 /// `END OBSERVATION ---`: the words stand before the ornaments, alone on their line.
-fn before_ornament(text: &str, at: usize, changes: &mut Changes) {
+fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
     let word = text
         .as_bytes()
         .get(..at)
@@ -149,11 +153,18 @@ fn before_ornament(text: &str, at: usize, changes: &mut Changes) {
     }
     let head = text.get(text.floor_char_boundary(at.saturating_sub(LINE_MAX))..at);
     let Some(head) = head else { return };
-    let line = match head.rfind('\n') {
+    let line = match head.bytes().rposition(|byte| byte == b'\n') {
         Some(feed) => at - head.len() + feed + 1,
         None if head.len() == at => 0,
         None => return,
     };
+    // Most lines begin with something else.
+    if !text.as_bytes().get(line).is_none_or(|first| {
+        first.is_ascii_alphabetic() || !fold::is_plain(*first) || is_lead(char::from(*first))
+    }) && !may_be_phrase(text.as_bytes(), line + 1)
+    {
+        return;
+    }
     let mut cursor = Cursor::new(text, line);
     cursor.pass(GAP_MAX, is_blank);
     // Two of them would have been a run of their own.
@@ -161,15 +172,13 @@ fn before_ornament(text: &str, at: usize, changes: &mut Changes) {
     if !may_be_phrase(text.as_bytes(), cursor.at()) {
         return;
     }
-    let Some(phrase) = Phrase::read(&mut cursor).filter(Phrase::is_marker) else {
+    let Some(phrase) = Phrase::at(text, cursor.at()).filter(Phrase::is_marker) else {
         return;
     };
-    if phrase.end <= at
-        && text
-            .get(phrase.end..at)
-            .is_some_and(|gap| gap.trim().is_empty())
-    {
-        phrase.deface(changes);
+    let mut gap = Cursor::new(text, phrase.end);
+    gap.pass(GAP_MAX, is_blank);
+    if gap.peek().is_some_and(|glyph| glyph.start == at) {
+        phrase.deface(breaks);
     }
 }
 
@@ -218,6 +227,14 @@ impl Term {
             _ => Self::Other,
         }
     }
+
+    /// Whether a marker can begin with it.
+    const fn begins(self) -> bool {
+        !matches!(
+            self,
+            Self::Content | Self::Result | Self::Prompt | Self::User | Self::Other
+        )
+    }
 }
 
 /// Reads a word: what it says, where its first letter ends, and where it ends.
@@ -243,11 +260,87 @@ fn term(cursor: &mut Cursor<'_>) -> Option<(Term, usize, usize)> {
     Some((Term::of(word.as_bytes()), word.first_end, word.end))
 }
 
+/// Signs before the words of a marker.
+#[inline]
+const fn is_lead(c: char) -> bool {
+    is_blank(c) || matches!(c, '<' | '[' | '(' | '/' | '"')
+}
+
+/// Signs between the words of a marker.
+#[inline]
+const fn is_gap(c: char) -> bool {
+    is_blank(c) || matches!(c, '_' | '-' | ':' | '.' | '/')
+}
+
+/// Passes over a few signs like these.
+#[inline]
+fn pass(bytes: &[u8], mut at: usize, like: impl Fn(char) -> bool) -> usize {
+    let end = at + GAP_MAX;
+    while at < end && bytes.get(at).is_some_and(|byte| like(char::from(*byte))) {
+        at += 1;
+    }
+    at
+}
+
 impl Phrase {
+    /// The words that stand at `at`.
+    fn at(text: &str, at: usize) -> Option<Self> {
+        match Self::plain(text.as_bytes(), at) {
+            Some(phrase) => (phrase.count > 0).then_some(phrase),
+            None => Self::read(&mut Cursor::new(text, at)),
+        }
+    }
+
+    /// The same where all that is read is plain ASCII; its count is 0 if there are none.
+    fn plain(bytes: &[u8], mut at: usize) -> Option<Self> {
+        let mut phrase = Self {
+            words: [(Term::Other, 0); 4],
+            count: 0,
+            end: 0,
+        };
+        at = pass(bytes, at, is_lead);
+        let mut certain = false;
+        for slot in &mut phrase.words {
+            let start = at;
+            let mut lower = [0_u8; TERM_MAX];
+            let mut len = 0;
+            while let Some(byte) = bytes.get(at).filter(|byte| byte.is_ascii_alphabetic()) {
+                *lower.get_mut(len)? = byte | 0x20;
+                len += 1;
+                at += 1;
+            }
+            if !bytes.get(at).is_none_or(|byte| fold::is_plain(*byte)) {
+                return None;
+            }
+            if len == 0 {
+                break;
+            }
+            // What follows those words makes no difference.
+            if !certain {
+                slot.0 = Term::of(lower.get(..len)?);
+            }
+            slot.1 = start + 1;
+            if phrase.count == 0 {
+                if !slot.0.begins() {
+                    return Some(phrase);
+                }
+                certain = matches!(slot.0, Term::Kazma | Term::Untrusted);
+            }
+            phrase.count += 1;
+            phrase.end = at;
+            at = pass(bytes, at, is_gap);
+            if at == phrase.end {
+                break;
+            }
+            if !bytes.get(at).is_none_or(|byte| fold::is_plain(*byte)) {
+                return None;
+            }
+        }
+        Some(phrase)
+    }
+
     fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
-        cursor.pass(GAP_MAX, |c| {
-            is_blank(c) || matches!(c, '<' | '[' | '(' | '/' | '"')
-        });
+        cursor.pass(GAP_MAX, is_lead);
         let mut phrase = Self {
             words: [(Term::Other, 0); 4],
             count: 0,
@@ -260,18 +353,10 @@ impl Phrase {
             *slot = (term, first_end);
             phrase.count += 1;
             phrase.end = end;
-            let first = phrase.count == 1;
-            if first
-                && matches!(
-                    slot.0,
-                    Term::Content | Term::Result | Term::Prompt | Term::User | Term::Other
-                )
-            {
+            if phrase.count == 1 && !term.begins() {
                 return None;
             }
-            let gap = cursor.pass(GAP_MAX, |c| {
-                is_blank(c) || matches!(c, '_' | '-' | ':' | '.' | '/')
-            });
+            let gap = cursor.pass(GAP_MAX, is_gap);
             if gap == 0 {
                 break;
             }
@@ -291,9 +376,9 @@ impl Phrase {
     }
 
     /// Breaks every word of it.
-    fn deface(&self, changes: &mut Changes) {
+    fn deface(&self, breaks: &mut Breaks) {
         let words = self.words.iter().take(self.count);
-        changes.extend(words.map(|(_, first_end)| (*first_end, Change::Break)));
+        breaks.extend(words.map(|(_, first_end)| *first_end));
     }
 }
 
@@ -310,20 +395,18 @@ fn names_a_fence(word: Term, next: Term) -> bool {
 }
 
 /// Breaks a tag that claims to be a fence, all of its words: `</kazma:data>`, `<untrusted source="…">`.
-pub(crate) fn tag(text: &str, at: usize, changes: &mut Changes) {
+pub(crate) fn tag(text: &str, at: usize, breaks: &mut Breaks) {
     let mut cursor = Cursor::new(text, at);
     let Some(first) = cursor.next() else { return };
-    changes.push((first.end, Change::Break));
+    breaks.push(first.end);
     let mut inside = false;
-    while cursor.at() < at + TAG_MAX
-        && let Some(glyph) = cursor.next()
-    {
+    for glyph in cursor.take(TAG_MAX) {
         if matches!(glyph.plain, '<' | '>' | BREAK) {
             break;
         }
         if glyph.plain.is_alphabetic() {
             if !inside {
-                changes.push((glyph.end, Change::Break));
+                breaks.push(glyph.end);
             }
             inside = true;
         } else {

@@ -3,11 +3,7 @@
 //! It is looked for in either case, with hidden characters between its digits, in full-width digits and
 //! in escapes. Whoever wrote the text cannot know it; a model that was shown it could repeat it.
 
-use crate::{
-    fold,
-    hidden::is_hidden,
-    scan::{Change, Changes},
-};
+use crate::{fold, hidden::is_hidden, scan::Breaks, shown};
 
 /// Digits of a nonce.
 const DIGITS: usize = 32;
@@ -36,15 +32,20 @@ fn digit(text: &str, at: usize) -> Option<(u8, usize)> {
     Some((digit.to_ascii_lowercase(), at + len))
 }
 
-/// Passes over hidden characters at `at`.
-fn skip_hidden(text: &str, at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    let passed: usize = rest
-        .chars()
-        .take_while(|c| is_hidden(*c))
-        .map(char::len_utf8)
-        .sum();
-    at + passed
+/// Passes over hidden characters at `at`, also those that were written out.
+fn skip_hidden(text: &str, mut at: usize) -> usize {
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let len = match rest.chars().next() {
+            Some('\\') => shown::written(rest.as_bytes()),
+            Some(c) if is_hidden(c) => c.len_utf8(),
+            _ => 0,
+        };
+        if len == 0 {
+            return at;
+        }
+        at += len;
+    }
 }
 
 /// If the nonce begins at `at`: where its first half ends.
@@ -68,13 +69,13 @@ pub(crate) fn at(text: &str, at: usize, nonce: &str) -> Option<usize> {
 }
 
 /// Breaks every nonce that stands in the text as plain digits.
-pub(crate) fn plain(text: &str, nonce: &str, changes: &mut Changes) {
+pub(crate) fn plain(text: &str, nonce: &str, breaks: &mut Breaks) {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
-    // A run of 32 digits has one at every sixteenth place or more.
+    // Of every sixteenth place, a run of 32 digits has two in a row, and what is between them.
     let mut probe = DIGITS / 2 - 1;
     while probe < bytes.len() {
-        if !is_hex(probe) {
+        if !(is_hex(probe) && is_hex(probe + DIGITS / 4) && is_hex(probe + DIGITS / 2)) {
             probe += DIGITS / 2;
             continue;
         }
@@ -91,7 +92,7 @@ pub(crate) fn plain(text: &str, nonce: &str, changes: &mut Changes) {
                 .get(first..first + DIGITS)
                 .is_some_and(|digits| digits.eq_ignore_ascii_case(nonce.as_bytes()));
             if same {
-                changes.push((first + DIGITS / 2, Change::Break));
+                breaks.push(first + DIGITS / 2);
             }
         }
         probe = end + DIGITS / 2 - 1;
@@ -109,7 +110,7 @@ pub(crate) fn may_be_around(bytes: &[u8], at: usize) -> bool {
 }
 
 /// Breaks every nonce of which the hidden, full-width or escaped character at `at` is a part.
-pub(crate) fn around(text: &str, place: usize, nonce: &str, changes: &mut Changes) {
+pub(crate) fn around(text: &str, place: usize, nonce: &str, breaks: &mut Breaks) {
     let bytes = text.as_bytes();
     let mut start = place;
     while let Some(before) = start.checked_sub(1)
@@ -125,6 +126,6 @@ pub(crate) fn around(text: &str, place: usize, nonce: &str, changes: &mut Change
         place
     };
     for first in start..end {
-        changes.extend(at(text, first, nonce).map(|middle| (middle, Change::Break)));
+        breaks.extend(at(text, first, nonce));
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::{
     fold::{self, Back, Cursor, Word, is_blank},
+    scan::BREAK,
     token::Found,
 };
 
@@ -48,7 +49,9 @@ pub(crate) fn line(text: &str, at: usize) -> Option<(usize, Line)> {
     if !may_be_name(head.as_bytes()) {
         return None;
     }
-    let after = Cursor::new(text, at).nth(1);
+    let after = Cursor::new(text, at)
+        .skip(1)
+        .find(|glyph| glyph.plain != BREAK);
     if after.is_some_and(|glyph| glyph.plain == ':') {
         // `User::name` is a path.
         return None;

@@ -1,13 +1,17 @@
 //! Finding what looks like a marker, a speaker token or active content, and breaking it so that it shows.
 //!
-//! The search runs over a folded copy ([`crate::fold`]); what is broken is the original. Every pattern
-//! begins with one of a few characters, its anchor. [`Walk::Anchors`] looks at these places only and is
-//! what runs; [`Walk::Everywhere`] looks at every character and is what tests compare it with.
+//! First what is hidden is written out ([`crate::shown`]). The search runs over a folded copy of what
+//! comes of it ([`crate::fold`]), and that is what is broken. Every pattern begins with one of a few
+//! characters, its anchor. [`Walk::Anchors`] looks at these places only and is what runs;
+//! [`Walk::Everywhere`] looks at every character and is what tests compare it with.
 
 mod anchor;
 mod finder;
 
-use crate::hidden::Fate;
+use crate::{
+    hidden::{self, Fate},
+    shown,
+};
 pub(crate) use anchor::Walk;
 use finder::Finder;
 pub(crate) use finder::glyph_end;
@@ -15,19 +19,8 @@ pub(crate) use finder::glyph_end;
 /// What is put into a span to break it.
 pub const BREAK: char = '·';
 
-/// A change at one place of the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Change {
-    /// A break goes in here.
-    Break,
-    /// The character here is written as an escape.
-    Escape,
-    /// The character here goes.
-    Drop,
-}
-
-/// The changes of a text, by byte offset.
-pub(crate) type Changes = Vec<(usize, Change)>;
+/// Where breaks go in, by byte offset.
+pub(crate) type Breaks = Vec<usize>;
 
 /// Breaks marker and token look-alikes in `text` and writes hidden characters out, for text that goes
 /// to a model without a block of its own, such as a person's reason.
@@ -37,59 +30,57 @@ pub fn defuse(text: &str) -> String {
 
 /// The same, with the nonce of the block that the text will stand in.
 pub(crate) fn harmless(text: &str, nonce: Option<&str>, walk: Walk) -> String {
-    let changes = Finder::new(text, nonce).changes(walk);
-    if changes.is_empty() {
-        return text.to_owned();
+    let text = shown::shown(text);
+    let breaks = Finder::new(&text, nonce).breaks(walk);
+    if breaks.is_empty() {
+        text.into_owned()
+    } else {
+        broken(&text, &breaks)
     }
-    let mut out = String::with_capacity(text.len() + changes.len() * 8);
+}
+
+/// The text with breaks at these places, which ascend.
+fn broken(text: &str, breaks: &[usize]) -> String {
+    let mut out = String::with_capacity(text.len() + breaks.len() * BREAK.len_utf8());
+    let bytes = text.as_bytes();
     let mut done = 0;
-    for (at, change) in changes {
+    for at in breaks.iter().copied() {
         out.push_str(text.get(done..at).unwrap_or_default());
         done = done.max(at);
-        match change {
-            Change::Break => out.push(BREAK),
-            Change::Drop => done += 1,
-            Change::Escape => {
-                let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) else {
-                    continue;
-                };
-                done += c.len_utf8();
-                write_escape(c, &mut out);
-            }
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        if before.is_some_and(u8::is_ascii) && bytes.get(at).is_none_or(u8::is_ascii) {
+            out.push(BREAK);
+        } else {
+            done = part(text, done, &mut out);
         }
     }
     out.push_str(text.get(done..).unwrap_or_default());
     out
 }
 
-/// `c` as `\u{200B}`: at least four digits.
-fn write_escape(c: char, out: &mut String) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    let code = u32::from(c);
-    let mut escape = *b"\\u{000000}";
-    let digits = match code {
-        0..=0xffff => 4,
-        0x1_0000..=0xf_ffff => 5,
-        _ => 6,
-    };
-    for (place, slot) in escape.iter_mut().skip(3).take(digits).rev().enumerate() {
-        let nibble = (code >> (4 * place)) & 0xf;
-        *slot = HEX.get(nibble as usize).copied().unwrap_or(b'0');
+/// Puts a break between what stands at the end of `out` and at `at`, and says where the text goes on.
+/// A joiner or a selector that it parts from its letter does no work any more, and is written out.
+#[cold]
+fn part(text: &str, mut at: usize, out: &mut String) -> usize {
+    const PARTED: &str = "·";
+    let mut back = out.chars();
+    if let Some(c) = back.next_back().filter(|c| hidden::is_hidden(*c))
+        && hidden::fate(back.as_str(), c, PARTED) != Fate::Stays
+    {
+        out.truncate(out.len() - c.len_utf8());
+        shown::write_escape(c, out);
     }
-    if let Some(end) = escape.get_mut(3 + digits) {
-        *end = b'}';
-    }
-    let written = escape.get(..4 + digits).unwrap_or_default();
-    out.push_str(str::from_utf8(written).unwrap_or_default());
-}
-
-impl From<Fate> for Option<Change> {
-    fn from(fate: Fate) -> Self {
-        match fate {
-            Fate::Stays => None,
-            Fate::Escaped => Some(Change::Escape),
-            Fate::Dropped => Some(Change::Drop),
+    out.push(BREAK);
+    loop {
+        let mut after = text.get(at..).unwrap_or_default().chars();
+        let Some(c) = after.next().filter(|c| hidden::is_hidden(*c)) else {
+            return at;
+        };
+        if hidden::fate(PARTED, c, after.as_str()) == Fate::Stays {
+            return at;
         }
+        shown::write_escape(c, out);
+        at += c.len_utf8();
     }
 }
 

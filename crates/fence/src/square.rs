@@ -10,13 +10,16 @@ const GAP_MAX: usize = 8;
 
 /// Looks at what begins with a `[` at `at`.
 pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
-    if !may_be_square(text.as_bytes(), at) {
-        return None;
-    }
     if let Some((name, closes, end)) = plain_square(text.as_bytes(), at) {
         let name = text.get(name..end)?;
+        if !begins_name(*name.as_bytes().first()?) {
+            return None;
+        }
         let calls = text.as_bytes().get(end + 1) == Some(&b'{');
         return square_name(name, name, closes, calls, at + 1);
+    }
+    if !may_be_square(text.as_bytes(), at) {
+        return None;
     }
     let mut cursor = Cursor::new(text, at);
     let open = cursor.next()?;
@@ -70,16 +73,16 @@ fn plain_square(bytes: &[u8], at: usize) -> Option<(usize, bool, usize)> {
 fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
     let certain = |found: bool| found.then_some(Found::Certain(end));
     let squashed = Squashed::of(name);
-    match squashed.as_str() {
-        "inst" | "systemprompt" | "availabletools" | "toolcalls" | "toolcall" | "toolresults"
-        | "toolresult" | "toolcontent" | "gmask" | "smask" | "callid" | "think"
-        | "modelsettings" | "imgbreak" | "imgend" => Some(Found::Certain(end)),
-        "sep" | "cls" => certain(raw != "sep" && raw != "Sep"),
-        "sys" | "img" => certain(closes || is_upper(raw)),
-        "args" if calls => Some(Found::Certain(end)),
-        "args" | "system" | "user" | "assistant" | "human" | "mask" | "pad" | "unk" | "prefix"
-        | "suffix" | "middle" => Some(Found::Doubtful(end)),
-        flat => certain(numbered(flat)),
+    match squashed.as_bytes() {
+        b"inst" | b"systemprompt" | b"availabletools" | b"toolcalls" | b"toolcall"
+        | b"toolresults" | b"toolresult" | b"toolcontent" | b"gmask" | b"smask" | b"callid"
+        | b"think" | b"modelsettings" | b"imgbreak" | b"imgend" => Some(Found::Certain(end)),
+        b"sep" | b"cls" => certain(raw != "sep" && raw != "Sep"),
+        b"sys" | b"img" => certain(closes || is_upper(raw)),
+        b"args" if calls => Some(Found::Certain(end)),
+        b"args" | b"system" | b"user" | b"assistant" | b"human" | b"mask" | b"pad" | b"unk"
+        | b"prefix" | b"suffix" | b"middle" => Some(Found::Doubtful(end)),
+        _ => certain(numbered(squashed.as_str())),
     }
 }
 
@@ -103,24 +106,30 @@ fn may_be_square(bytes: &[u8], at: usize) -> bool {
         .take(40)
         .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
     match end.and_then(|end| rest.get(end)) {
-        Some(b']') => matches!(
-            first.to_ascii_lowercase(),
-            b'i' | b's'
-                | b'a'
-                | b't'
-                | b'g'
-                | b'c'
-                | b'm'
-                | b'u'
-                | b'h'
-                | b'p'
-                | b'r'
-                | b'd'
-                | b'e'
-        ),
+        Some(b']') => begins_name(*first),
         Some(byte) => matches!(byte, b'~' | b'!' | b' ' | b'\t') || !fold::is_plain(*byte),
         None => true,
     }
+}
+
+/// Whether the name of a token in plain brackets begins so.
+const fn begins_name(first: u8) -> bool {
+    matches!(
+        first.to_ascii_lowercase(),
+        b'i' | b's'
+            | b'a'
+            | b't'
+            | b'g'
+            | b'c'
+            | b'm'
+            | b'u'
+            | b'h'
+            | b'p'
+            | b'r'
+            | b'd'
+            | b'f'
+            | b'e'
+    )
 }
 
 /// `[|system|]`, after the first bar.
@@ -174,6 +183,10 @@ fn doubled_square(mut cursor: Cursor<'_>, text: &str, end: usize) -> Option<Foun
 /// Brackets that do not match around letters and a tilde, as in `]~b]` and `[e~[`.
 pub(crate) fn unbalanced(text: &str, at: usize) -> Option<Found> {
     let near = text.as_bytes().get(at + 1..)?;
+    let first = *near.first()?;
+    if fold::is_plain(first) && !first.is_ascii_alphabetic() && !matches!(first, b'~' | b'!') {
+        return None;
+    }
     let near = near.get(..near.len().min(7))?;
     let all_plain = near.iter().all(|byte| fold::is_plain(*byte));
     if all_plain && !near.contains(&b'~') {

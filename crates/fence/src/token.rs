@@ -4,7 +4,7 @@
 //! Harmony, Kimi, `MiniMax`, EXAONE, Hunyuan, Ling, `StarCoder`, Nemotron, and what is built like them. A shape
 //! that only templates have is broken whatever its word; elsewhere the word decides.
 
-use crate::fold::{Cursor, Word, is_blank, is_space, is_word};
+use crate::fold::{Back, Cursor, Word, is_blank, is_space, is_word};
 
 /// Blanks inside of brackets.
 const GAP_MAX: usize = 8;
@@ -41,7 +41,7 @@ enum Name {
 
 /// Looks at what begins with a `<` at `at`.
 pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
-    if let Some(quick) = ordinary(text.as_bytes(), at) {
+    if let Some(quick) = ordinary(text, at) {
         return Some(quick);
     }
     let mut cursor = Cursor::new(text, at);
@@ -106,8 +106,8 @@ impl Name {
 }
 
 /// Quick answers: a name between plain bars, and the tags of ordinary documents.
-fn ordinary(bytes: &[u8], at: usize) -> Option<Angle> {
-    let Some((b'<', rest)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
+fn ordinary(text: &str, at: usize) -> Option<Angle> {
+    let Some((b'<', rest)) = text.as_bytes().get(at..).and_then(<[u8]>::split_first) else {
         return None;
     };
     if let Some((b'|', name)) = rest.split_first() {
@@ -150,12 +150,21 @@ fn ordinary(bytes: &[u8], at: usize) -> Option<Angle> {
     }
     // A role's element holds its word after it.
     let bare = rest.get(len) == Some(&b'>') && (closes || first != b'r');
-    let raw = rest.get(..len).filter(|_| bare)?;
+    if len == 1 && rest.get(1) == Some(&b'>') {
+        let token = closes || rest.first() == Some(&b's');
+        return Some(if token {
+            Angle::Token(Found::Certain(at + 1))
+        } else {
+            Angle::Tag
+        });
+    }
+    let start = at + 1 + usize::from(closes);
+    let raw = text.get(start..start + len).filter(|_| bare)?;
     let mut lower = [0_u8; 24];
     let lower = lower.get_mut(..len)?;
-    lower.copy_from_slice(raw);
+    lower.copy_from_slice(raw.as_bytes());
     lower.make_ascii_lowercase();
-    let (lower, raw) = (str::from_utf8(lower).ok()?, str::from_utf8(raw).ok()?);
+    let lower = str::from_utf8(lower).ok()?;
     let shape = Shape {
         bare: true,
         closes,
@@ -276,8 +285,10 @@ fn role_element(mut cursor: Cursor<'_>, text: &str, end: usize) -> Angle {
     }
 }
 
+/// Whether it has capital letters and no small ones, as it stands but for what is hidden.
 pub(crate) fn is_upper(raw: &str) -> bool {
-    raw.chars().any(char::is_uppercase) && !raw.chars().any(char::is_lowercase)
+    let mut letters = Back::new(raw).map(|(_, c)| c);
+    letters.clone().any(char::is_uppercase) && !letters.any(char::is_lowercase)
 }
 
 /// What stands around a name.
@@ -340,10 +351,14 @@ fn name(name: &str, raw: &str, shape: Shape) -> Name {
         doubled,
         assigned,
     } = shape;
-    let (space, local) = name.rsplit_once(':').unwrap_or(("", name));
+    let (space, local) = if name.as_bytes().contains(&b':') {
+        name.rsplit_once(':').unwrap_or(("", name))
+    } else {
+        ("", name)
+    };
     let squashed = Squashed::of(local);
     let flat = squashed.as_str();
-    if name.contains("::") {
+    if space.ends_with(':') || space.contains("::") {
         return Name::Other;
     }
     let ours = flat.strip_prefix("kazma").is_some_and(|rest| {
@@ -361,7 +376,8 @@ fn name(name: &str, raw: &str, shape: Shape) -> Name {
             .iter()
             .any(|word| rest.starts_with(word))
     });
-    if space == "kazma" || ours || flat.contains("untrusted") {
+    let untrusted = flat.len() >= "untrusted".len() && flat.contains("untrusted");
+    if space == "kazma" || ours || untrusted {
         return Name::Marker;
     }
     if doubled && (flat.contains("external") || flat.contains("observation")) {
@@ -538,11 +554,12 @@ impl Squashed {
         squashed
     }
 
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
     pub(crate) fn as_str(&self) -> &str {
-        self.bytes
-            .get(..self.len)
-            .and_then(|bytes| str::from_utf8(bytes).ok())
-            .unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 }
 

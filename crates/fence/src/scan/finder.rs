@@ -3,22 +3,18 @@
 use crate::{
     active,
     fold::{self, Cursor},
-    hidden,
     markdown::Brackets,
     marker, nonce, role,
     role::Side,
-    scan::{
-        Change, Changes, Walk,
-        anchor::{self, ALM_LEAD, ALM_TAIL},
-    },
-    square, token,
+    scan::{Breaks, Walk, anchor},
+    shown, square, token,
 };
 
 /// What has been found so far.
 pub(crate) struct Finder<'a> {
     text: &'a str,
     nonce: Option<&'a str>,
-    changes: Changes,
+    breaks: Breaks,
     /// Whether something stands in the text that is nothing but a token of some model.
     certain: bool,
     /// Breaks of what is a token only beside others, such as `<user>`.
@@ -33,7 +29,7 @@ impl<'a> Finder<'a> {
         Self {
             text,
             nonce,
-            changes: Vec::new(),
+            breaks: Vec::new(),
             certain: false,
             doubtful: Vec::new(),
             speakers: Vec::new(),
@@ -41,12 +37,12 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Walks the text: what to change in it, in order.
-    pub(crate) fn changes(mut self, walk: Walk) -> Changes {
+    /// Walks the text: where to break it, in order.
+    pub(crate) fn breaks(mut self, walk: Walk) -> Breaks {
         match walk {
             Walk::Anchors => {
                 if let Some(nonce) = self.nonce {
-                    nonce::plain(self.text, nonce, &mut self.changes);
+                    nonce::plain(self.text, nonce, &mut self.breaks);
                 }
                 self.anchors();
             }
@@ -54,7 +50,7 @@ impl<'a> Finder<'a> {
             Walk::Everywhere => {
                 for (at, _) in self.text.char_indices() {
                     if let Some(middle) = self.nonce.and_then(|n| nonce::at(self.text, at, n)) {
-                        self.changes.push((middle, Change::Break));
+                        self.breaks.push(middle);
                     }
                     self.look(at);
                 }
@@ -62,9 +58,13 @@ impl<'a> Finder<'a> {
         }
         self.settle();
         // A few ascending runs: what `sort` is quick with.
-        self.changes.sort();
-        self.changes.dedup();
-        self.changes
+        #[expect(
+            clippy::stable_sort_primitive,
+            reason = "it is quick with a few ascending runs, which these are"
+        )]
+        self.breaks.sort();
+        self.breaks.dedup();
+        self.breaks
     }
 
     fn anchors(&mut self) {
@@ -76,13 +76,7 @@ impl<'a> Finder<'a> {
                 // Nothing begins within a run of the same sign.
                 return;
             }
-            if byte != Some(&ALM_TAIL) {
-                self.look(at);
-            } else if let Some(before) = at.checked_sub(1)
-                && bytes.get(before) == Some(&ALM_LEAD)
-            {
-                self.look(before);
-            }
+            self.look(at);
         });
     }
 
@@ -91,39 +85,46 @@ impl<'a> Finder<'a> {
         let both = self.speakers.iter().any(|(_, side)| *side == Side::Model)
             && self.speakers.iter().any(|(_, side)| *side == Side::Other);
         if self.certain {
-            self.changes
-                .extend(self.doubtful.iter().map(|at| (*at, Change::Break)));
+            self.breaks.extend_from_slice(&self.doubtful);
         }
         if self.certain || both {
             let spoken = self
                 .speakers
                 .iter()
                 .filter(|(_, side)| self.certain || *side != Side::Small);
-            self.changes
-                .extend(spoken.map(|(at, _)| (*at, Change::Break)));
+            self.breaks.extend(spoken.map(|(at, _)| *at));
         }
         let pictures = self.brackets.pictures();
-        self.changes.extend(pictures.map(|at| (at, Change::Break)));
+        self.breaks.extend(pictures);
     }
 
     /// Looks at what begins at `at`.
     fn look(&mut self, at: usize) {
-        let Some(rest) = self.text.get(at..) else {
-            return;
-        };
-        let Some(byte) = rest.bytes().next() else {
+        let Some(byte) = self.text.as_bytes().get(at).copied() else {
             return;
         };
         if fold::is_plain(byte) {
             return self.begin(char::from(byte), at, true);
         }
+        let Some(rest) = self.text.get(at..) else {
+            return;
+        };
+        if byte == b'\\' && shown::written(rest.as_bytes()) > 0 {
+            let before = at.checked_sub(1);
+            if before.is_some_and(|before| {
+                self.text
+                    .as_bytes()
+                    .get(before)
+                    .is_some_and(u8::is_ascii_hexdigit)
+            }) {
+                self.nonce_around(at);
+            }
+            return;
+        }
         let Some((c, len)) = fold::spelled(rest) else {
             return;
         };
         let is_spelled = byte.is_ascii() && len > 1;
-        if !is_spelled && hidden::is_hidden(c) {
-            return self.hidden(at, c);
-        }
         if is_spelled || nonce::is_wide(c) {
             self.nonce_around(at);
         }
@@ -138,22 +139,12 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn hidden(&mut self, at: usize, c: char) {
-        let (Some(before), Some(after)) = (self.text.get(..at), self.text.get(at + c.len_utf8()..))
-        else {
-            return;
-        };
-        let change: Option<Change> = hidden::fate(before, c, after).into();
-        self.changes.extend(change.map(|change| (at, change)));
-        self.nonce_around(at);
-    }
-
     #[inline]
     fn nonce_around(&mut self, at: usize) {
         if let Some(nonce) = self.nonce
             && nonce::may_be_around(self.text.as_bytes(), at)
         {
-            nonce::around(self.text, at, nonce, &mut self.changes);
+            nonce::around(self.text, at, nonce, &mut self.breaks);
         }
     }
 
@@ -170,23 +161,23 @@ impl<'a> Finder<'a> {
             ']' => {
                 self.token(square::unbalanced(self.text, at));
                 if raw {
-                    self.brackets.close(self.text, at, &mut self.changes);
+                    self.brackets.close(self.text, at, &mut self.breaks);
                 }
             }
             '{' => self.token(square::brace(self.text, at)),
             '#' => {
                 self.token(role::heading(self.text, at));
-                marker::ornament(self.text, at, plain, raw, &mut self.changes);
+                marker::ornament(self.text, at, plain, raw, &mut self.breaks);
             }
             '=' => {
                 // `==` compares or rules off.
                 if !raw || self.text.as_bytes().get(at + 1) != Some(&b'=') {
-                    active::attribute(self.text, at, &mut self.changes);
+                    active::attribute(self.text, at, &mut self.breaks);
                 }
-                marker::ornament(self.text, at, plain, raw, &mut self.changes);
+                marker::ornament(self.text, at, plain, raw, &mut self.breaks);
             }
             '-' | '\u{2014}' | '*' | '_' | '~' | '+' => {
-                marker::ornament(self.text, at, plain, raw, &mut self.changes);
+                marker::ornament(self.text, at, plain, raw, &mut self.breaks);
             }
             ':' => {
                 if let Some((place, line)) = role::line(self.text, at) {
@@ -195,7 +186,7 @@ impl<'a> Finder<'a> {
                         role::Line::Speaker(side) => self.speakers.push((place, side)),
                     }
                 }
-                active::scheme(self.text, at, &mut self.changes);
+                active::scheme(self.text, at, &mut self.breaks);
             }
             _ => {}
         }
@@ -204,9 +195,9 @@ impl<'a> Finder<'a> {
     fn angle(&mut self, at: usize, raw: bool) {
         match token::angle(self.text, at) {
             Some(token::Angle::Token(found)) => self.token(Some(found)),
-            Some(token::Angle::Marker) => marker::tag(self.text, at, &mut self.changes),
+            Some(token::Angle::Marker) => marker::tag(self.text, at, &mut self.breaks),
             Some(token::Angle::Tag) | None if raw => {
-                active::tag(self.text, at, &mut self.changes);
+                active::tag(self.text, at, &mut self.breaks);
             }
             Some(token::Angle::Tag) | None => {}
         }
@@ -222,7 +213,7 @@ impl<'a> Finder<'a> {
 
     fn certainly(&mut self, place: usize) {
         self.certain = true;
-        self.changes.push((place, Change::Break));
+        self.breaks.push(place);
     }
 }
 

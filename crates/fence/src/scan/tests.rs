@@ -238,6 +238,9 @@ fn hostile() -> impl Strategy<Value = String> {
             "\u{ad}", "\u{2028}", "\u{301}", "\u{feff}", "\u{180b}"][..]).prop_map(str::to_owned),
         2 => proptest::sample::select(&["&lt;", "&#124;", "%3C", "%7C", "\\u003e", "\\n", "&amp;", "&", "%", "\\", "\\x5b", "&#x5d;"][..])
             .prop_map(str::to_owned),
+        2 => ("[\0\u{200b}\u{200d}\u{fe0f}\u{e0041}\r]", 1..80_usize).prop_map(|(hidden, times)| hidden.repeat(times)),
+        1 => proptest::sample::select(&["葛\u{e0100}", "Ⓜ\u{fe0f}", "ی\u{200c}خ", "<use href=", "<ScriPt>", "<style>", "metadata:", "'", "srcset=",
+            "//e.example", "ttps:", "=== KAZMA ", "<kazma ", "[a]: ", "![a]", "Vec", "User"][..]).prop_map(str::to_owned),
         2 => proptest::sample::select(&["\n\n", "Human:", "User:", "ASSISTANT", "Assistant :", "\nSYSTEM:", "ai:", "### ", "Instruction:",
             "![", "](", "](https://e.example", "[r]: //e", "<img src=", "onerror=", "javascript:", "untrusted=", "--- END ", "OBSERVATION",
             "——", "<user>", "[user]", "data:text/html", "style='a:url(//b)'", "\"", ">"][..]).prop_map(str::to_owned),
@@ -268,8 +271,9 @@ proptest! {
 
     #[test]
     fn the_fast_walk_finds_what_the_slow_one_finds(text in hostile()) {
-        let fast = Finder::new(&text, Some(NONCE)).changes(Walk::Anchors);
-        let slow = Finder::new(&text, Some(NONCE)).changes(Walk::Everywhere);
+        let shown = shown::shown(&text);
+        let fast = Finder::new(&shown, Some(NONCE)).breaks(Walk::Anchors);
+        let slow = Finder::new(&shown, Some(NONCE)).breaks(Walk::Everywhere);
         prop_assert_eq!(fast, slow, "{:?}", text);
     }
 
@@ -283,8 +287,8 @@ proptest! {
     #[test]
     fn nothing_hidden_is_left(text in hostile()) {
         let shown = harmless(&text, Some(NONCE), Walk::Anchors);
-        for (at, c) in shown.char_indices().filter(|(_, c)| crate::hidden::is_hidden(*c)) {
-            let fate = crate::hidden::fate(&shown[..at], c, &shown[at + c.len_utf8()..]);
+        for (at, c) in shown.char_indices().filter(|(_, c)| hidden::is_hidden(*c)) {
+            let fate = hidden::fate(&shown[..at], c, &shown[at + c.len_utf8()..]);
             prop_assert_eq!(fate, Fate::Stays, "{:?}", shown);
         }
     }
