@@ -14,7 +14,7 @@ use crate::{
     stack::{PATIENCE, Setup, Stack, command, until},
 };
 
-const HOUR: i64 = 3600;
+pub(crate) const HOUR: i64 = 3600;
 
 /// Adds the seconds in `clock-SERVICE`, else those in `clock`, to the time that a service reads.
 fn shim(folder: &Path) -> PathBuf {
@@ -69,14 +69,14 @@ fn shim(folder: &Path) -> PathBuf {
 }
 
 /// A stack whose clocks a test moves.
-struct Clocks {
-    stack: Stack,
+pub(crate) struct Clocks {
+    pub(crate) stack: Stack,
     witness: Witness,
     folder: tempfile::TempDir,
 }
 
 impl Clocks {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("kazma-faults-")
             .tempdir_in("/tmp")
@@ -115,7 +115,7 @@ impl Clocks {
     }
 
     /// Moves the clock of one service, or of all.
-    fn turn(&self, service: Option<&str>, seconds: i64) {
+    pub(crate) fn turn(&self, service: Option<&str>, seconds: i64) {
         let name = service.map_or_else(|| "clock".to_owned(), |name| format!("clock-{name}"));
         let (new, place) = (
             self.folder.path().join("new"),
@@ -126,7 +126,7 @@ impl Clocks {
         fs::rename(new, place).unwrap();
     }
 
-    async fn ask(&self, file: &str) -> (Wish, serde_json::Value) {
+    pub(crate) async fn ask(&self, file: &str) -> (Wish, serde_json::Value) {
         let api = self.stack.fresh_api();
         let asking = async {
             loop {
@@ -146,7 +146,7 @@ impl Clocks {
         (wish, card)
     }
 
-    async fn approve(&self, mut wish: Wish, card: &serde_json::Value) {
+    pub(crate) async fn approve(&self, mut wish: Wish, card: &serde_json::Value) {
         let api = self.stack.fresh_api();
         assert_eq!(api.decide(card, "approve").await.unwrap().status, 200);
         wish.answered = Some("approve");

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod alerts;
 mod architecture;
 mod bugs;
 mod clocks;
