@@ -1,30 +1,41 @@
-//! One SQLite file: a writer with group commit, a few readers, and a lock against other processes.
+//! A database, in a file or on a server: a writer with group commit, a few readers, and a lock against other
+//! processes.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use futures_util::future::BoxFuture;
-use sqlx::{
-    ConnectOptions as _,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
-};
+use sqlx::ConnectOptions as _;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::{
-    Migration, StoreError, ground, migrate,
+    Migration, Schema, Server, StoreError,
+    connection::Connection,
+    ground, migrate,
+    postgres::{Role, Session},
+    sqlite,
     tx::Tx,
-    writer::{Command, OnCommitFailure, QUEUE, Writer, guarded, request},
+    writer::{Command, OnCommitFailure, QUEUE, Request, Writer, guarded},
 };
 
 /// Connections that read.
 const READERS: usize = 4;
+
+/// Where a database is.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In a SQLite file.
+    File(Utf8PathBuf),
+    /// On a PostgreSQL server.
+    Server(Server),
+}
 
 /// A database. Clones share it.
 #[derive(Clone)]
 pub struct Database(Arc<Inner>);
 
 struct Inner {
-    path: Utf8PathBuf,
+    place: Place,
     writer: mpsc::Sender<Command>,
     readers: Readers,
 }
@@ -63,7 +74,7 @@ impl fmt::Debug for Options {
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database")
-            .field("path", &self.0.path)
+            .field("place", &self.0.place)
             .finish_non_exhaustive()
     }
 }
@@ -91,54 +102,97 @@ impl Database {
         migrations: &'static [Migration],
         options: Options,
     ) -> Result<Self, StoreError> {
-        ground::check(
-            path.parent()
-                .filter(|p| *p != "")
-                .unwrap_or(Utf8Path::new(".")),
-        )?;
+        let folder = path.parent().filter(|folder| *folder != "");
+        ground::check(folder.unwrap_or(Utf8Path::new(".")))?;
         let lock = ground::lock(path)?;
         // SQLite gives its side files the permissions of the database.
         drop(ground::private(path)?);
-        let mut connection = settings(path).connect().await?;
-        migrate::run(&mut connection, migrations).await?;
-        let (writer, commands) = mpsc::channel(QUEUE);
-        let readers = Readers::open(&settings(path).read_only(true)).await?;
-        tokio::spawn(
-            Writer {
-                tx: Tx::new(connection),
-                commands,
-                on_commit_failure: options.on_commit_failure,
-                lock,
-            }
-            .serve(),
-        );
-        Ok(Self(Arc::new(Inner {
-            path: path.to_owned(),
-            writer,
-            readers,
-        })))
+        let mut connection = sqlite::settings(path).connect().await?;
+        migrate::on_sqlite(&mut connection, migrations).await?;
+        let readers = Readers::new();
+        for _ in 0..READERS {
+            let reader = sqlite::settings(path).read_only(true).connect().await?;
+            readers.add(Connection::Sqlite(reader)).await?;
+        }
+        let writer = Connection::Sqlite(connection);
+        let place = Place::File(path.to_owned());
+        Ok(Self::start(place, writer, readers, Some(lock), options))
     }
 
-    /// Reads the database at `path` beside the process that writes it, without a lock.
+    /// Opens the schema on `server`, made if it is not there, and brings it to the given one.
     ///
     /// # Errors
     ///
-    /// Fails where there is no such file.
-    pub async fn read_only<T, E, F>(path: &Utf8Path, f: F) -> Result<T, E>
+    /// Refuses a server that cannot be relied on, a schema that another process uses, and one it does not know.
+    pub async fn open_server(
+        server: &Server,
+        migrations: &'static [Migration],
+    ) -> Result<Self, StoreError> {
+        let writer = Session::open(server.clone(), Role::Writer(migrations)).await?;
+        let readers = Readers::new();
+        for _ in 0..READERS {
+            let reader = Session::open(server.clone(), Role::Reader).await?;
+            readers.add(Connection::Postgres(reader)).await?;
+        }
+        let writer = Connection::Postgres(writer);
+        let place = Place::Server(server.clone());
+        Ok(Self::start(
+            place,
+            writer,
+            readers,
+            None,
+            Options::default(),
+        ))
+    }
+
+    /// Opens the database at `place`, wherever that is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::open`] and [`Database::open_server`].
+    pub async fn open_at(place: &Place, schema: &Schema) -> Result<Self, StoreError> {
+        match place {
+            Place::File(path) => Self::open(path, schema.sqlite).await,
+            Place::Server(server) => Self::open_server(server, schema.postgres).await,
+        }
+    }
+
+    fn start(
+        place: Place,
+        connection: Connection,
+        readers: Readers,
+        lock: Option<ground::Lock>,
+        options: Options,
+    ) -> Self {
+        let (writer, commands) = mpsc::channel(QUEUE);
+        let task = Writer {
+            tx: Tx::new(connection),
+            commands,
+            on_commit_failure: options.on_commit_failure,
+            lock,
+        };
+        tokio::spawn(task.serve());
+        Self(Arc::new(Inner {
+            place,
+            writer,
+            readers,
+        }))
+    }
+
+    /// Reads the database at `place` beside the process that writes it, without a lock.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is none.
+    pub async fn read_only<T, E, F>(place: &Place, f: F) -> Result<T, E>
     where
         F: for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
         E: From<StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        let connection = settings(path)
-            .create_if_missing(false)
-            .read_only(true)
-            .connect()
-            .await
-            .map_err(|error| E::from(error.into()))?;
-        let mut tx = Tx::new(connection);
+        let mut tx = Tx::new(reader(place).await?);
         let result = view(&mut tx, f).await;
-        tx.close().await?;
+        tx.connection.close().await?;
         result
     }
 
@@ -157,7 +211,7 @@ impl Database {
         let (to, answer) = oneshot::channel();
         self.0
             .writer
-            .send(request(f, to))
+            .send(Command::Write(Box::new(Request { f, to })))
             .await
             .map_err(|_| StoreError::Closed)?;
         answer
@@ -209,21 +263,19 @@ impl Database {
     }
 }
 
-fn settings(path: &Utf8Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(Duration::from_secs(5))
-        .statement_cache_capacity(256)
-        .pragma("trusted_schema", "OFF")
-        // A service may write into its own folder alone, and what a statement sets aside may be secret.
-        .pragma("temp_store", "MEMORY")
-        // Pages written again and again are folded into the file once: 32 MiB of log, not 4.
-        .pragma("wal_autocheckpoint", "8000")
-        .pragma("journal_size_limit", "67108864")
+/// One more connection that reads.
+async fn reader(place: &Place) -> Result<Connection, StoreError> {
+    Ok(match place {
+        Place::File(path) => {
+            let settings = sqlite::settings(path)
+                .create_if_missing(false)
+                .read_only(true);
+            Connection::Sqlite(settings.connect().await?)
+        }
+        Place::Server(server) => {
+            Connection::Postgres(Session::open(server.clone(), Role::Reader).await?)
+        }
+    })
 }
 
 /// Runs `f` between BEGIN and ROLLBACK: one view, nothing kept.
@@ -233,9 +285,9 @@ where
     E: From<StoreError>,
 {
     tx.tail = None;
-    tx.run("BEGIN").await?;
+    tx.connection.begin_view().await?;
     let result = guarded(f, tx).await;
-    tx.run("ROLLBACK").await?;
+    tx.connection.rollback().await?;
     result
 }
 
@@ -246,16 +298,17 @@ struct Readers {
 }
 
 impl Readers {
-    async fn open(settings: &SqliteConnectOptions) -> Result<Self, StoreError> {
+    fn new() -> Self {
         let (give, take) = mpsc::channel(READERS);
-        for _ in 0..READERS {
-            let tx = Tx::new(settings.connect().await?);
-            give.send(tx).await.map_err(|_| StoreError::Closed)?;
-        }
-        Ok(Self {
+        Self {
             give,
             take: Mutex::new(take),
-        })
+        }
+    }
+
+    async fn add(&self, connection: Connection) -> Result<(), StoreError> {
+        let given = self.give.send(Tx::new(connection)).await;
+        given.map_err(|_| StoreError::Closed)
     }
 
     async fn take(&self) -> Result<Tx, StoreError> {
@@ -269,7 +322,7 @@ impl Readers {
 
     async fn put_back(&self, tx: Tx) {
         if let Err(mpsc::error::SendError(tx)) = self.give.send(tx).await {
-            drop(tx.close().await);
+            drop(tx.connection.close().await);
         }
     }
 
@@ -277,7 +330,7 @@ impl Readers {
         let mut take = self.take.lock().await;
         take.close();
         while let Ok(tx) = take.try_recv() {
-            drop(tx.close().await);
+            drop(tx.connection.close().await);
         }
     }
 }

@@ -48,6 +48,45 @@ pub enum StoreError {
     /// A statement failed.
     #[error("the database refused a statement")]
     Sql(#[source] SqlError),
+    /// Another process writes in this schema of the server.
+    #[error(
+        "another process uses the schema {schema}: {by}. Stop it first, or give this one another database"
+    )]
+    Taken {
+        /// The schema.
+        schema: String,
+        /// Which process, as far as the server knows.
+        by: String,
+    },
+    /// The server is not one that can be relied on.
+    #[error("the database server cannot be used: {what}")]
+    Unfit {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// What says where the server is does not read.
+    #[error("the URL of the database is wrong: {what}")]
+    Address {
+        /// What is wrong with it; never what it holds.
+        what: String,
+    },
+    /// The server cannot be reached, or refuses to be used. Nothing was tried.
+    #[error("the database cannot be used now: {why}")]
+    Unreachable {
+        /// Why.
+        why: String,
+    },
+    /// The connection to the server was lost in the middle; nothing was kept.
+    #[error("the connection to the database was lost; nothing was kept")]
+    Lost(#[source] SqlError),
+    /// The connection was lost during a commit: what was asked may have been kept, or not.
+    #[error(
+        "the connection to the database was lost while it was told to keep this ({why}): whether it did is not known"
+    )]
+    Unknown {
+        /// What became of the connection.
+        why: String,
+    },
     /// A transaction could not be made durable. The process ends.
     #[error("a transaction could not be made durable")]
     Commit(#[source] SqlError),
@@ -115,11 +154,28 @@ impl StoreError {
             Self::Full => true,
             Self::Sql(SqlError(sqlx::Error::Database(error)))
             | Self::Commit(SqlError(sqlx::Error::Database(error))) => {
-                // SQLITE_FULL.
-                error.code().is_some_and(|code| code == "13")
+                // SQLITE_FULL, and PostgreSQL's disk_full.
+                let code = error.code();
+                code.is_some_and(|code| code == "13" || code == "53100")
             }
             _ => false,
         }
+    }
+
+    /// A row that changed; where it is not known which, it says so.
+    pub(crate) fn stale(seen: Option<(&'static str, String)>) -> Self {
+        let (table, id) = seen.unwrap_or(("a row", String::new()));
+        Self::Stale { table, id }
+    }
+
+    /// Whether it is the server that is away: later may be better.
+    pub(crate) const fn is_away(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Unreachable { .. })
+    }
+
+    /// Whether nobody knows if it was kept. Whoever asked must look before asking again.
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
     }
 
     /// Whether a row with this key is already there.
@@ -129,4 +185,16 @@ impl StoreError {
             _ => false,
         }
     }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
 }

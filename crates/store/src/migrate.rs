@@ -1,9 +1,9 @@
 //! Bringing a database to the schema of this build.
 
 use kazma_domain::Digest;
-use sqlx::{Connection as _, Row as _, SqliteConnection};
+use sqlx::{Connection as _, PgConnection, Postgres, Row as _, Sqlite, SqliteConnection};
 
-use crate::StoreError;
+use crate::{StoreError, connection::bound, statement::Value};
 
 /// One step of a schema. A step that was released never changes; a later one amends it.
 #[derive(Debug, Clone, Copy)]
@@ -16,10 +16,22 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
+/// The steps that lead to one schema, for either database.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// The steps for SQLite.
+    pub sqlite: &'static [Migration],
+    /// The steps for PostgreSQL.
+    pub postgres: &'static [Migration],
+}
+
+const APPLIED: &str = "SELECT version, digest FROM migrations ORDER BY version";
+const RECORD: &str = "INSERT INTO migrations (version, name, digest) VALUES ($1, $2, $3)";
+
 /// Applies the steps that are missing, each in one transaction with its record.
-pub(crate) async fn run(
+pub(crate) async fn on_sqlite(
     connection: &mut SqliteConnection,
-    migrations: &'static [Migration],
+    steps: &'static [Migration],
 ) -> Result<(), StoreError> {
     sqlx::raw_sql(
         "CREATE TABLE IF NOT EXISTS migrations (
@@ -27,48 +39,82 @@ pub(crate) async fn run(
     )
     .execute(&mut *connection)
     .await?;
-    let applied: Vec<(i64, String)> =
-        sqlx::query("SELECT version, digest FROM migrations ORDER BY version")
-            .fetch_all(&mut *connection)
-            .await?
-            .iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-            .collect::<Result<_, sqlx::Error>>()?;
-    let known = migrations.iter().map(|m| m.version).max().unwrap_or(0);
+    let applied: Vec<(i64, String)> = sqlx::query(APPLIED)
+        .fetch_all(&mut *connection)
+        .await?
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect::<Result<_, sqlx::Error>>()?;
+    for step in missing(&applied, steps)? {
+        let mut tx = connection.begin().await?;
+        sqlx::raw_sql(step.sql).execute(&mut *tx).await?;
+        bound::<Sqlite>(RECORD, record(step))
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
+/// The same on a server, in the schema that the connection looks at first.
+pub(crate) async fn on_postgres(
+    connection: &mut PgConnection,
+    steps: &'static [Migration],
+) -> Result<(), StoreError> {
+    sqlx::raw_sql(
+        "CREATE TABLE IF NOT EXISTS migrations (
+            version BIGINT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL)",
+    )
+    .execute(&mut *connection)
+    .await?;
+    let applied: Vec<(i64, String)> = sqlx::query(APPLIED)
+        .fetch_all(&mut *connection)
+        .await?
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect::<Result<_, sqlx::Error>>()?;
+    for step in missing(&applied, steps)? {
+        let mut tx = connection.begin().await?;
+        sqlx::raw_sql(step.sql).execute(&mut *tx).await?;
+        bound::<Postgres>(RECORD, record(step))
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
+/// The steps that were not applied yet. Those that were must be the ones of this build.
+fn missing(
+    applied: &[(i64, String)],
+    steps: &'static [Migration],
+) -> Result<Vec<&'static Migration>, StoreError> {
+    let known = steps.iter().map(|step| step.version).max().unwrap_or(0);
     if let Some((found, _)) = applied.last().filter(|(version, _)| *version > known) {
         return Err(StoreError::Newer {
             found: *found,
             known,
         });
     }
-    for migration in migrations {
-        let digest = Digest::of_bytes(migration.sql.as_bytes()).to_string();
-        match applied.iter().find(|(v, _)| *v == migration.version) {
-            Some((_, earlier)) if *earlier == digest => {}
+    let mut missing = Vec::new();
+    for step in steps {
+        match applied.iter().find(|(v, _)| *v == step.version) {
+            Some((_, earlier)) if *earlier == digest(step) => {}
             Some(_) => {
                 return Err(StoreError::MigrationChanged {
-                    version: migration.version,
+                    version: step.version,
                 });
             }
-            None => apply(connection, migration, &digest).await?,
+            None => missing.push(step),
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
-async fn apply(
-    connection: &mut SqliteConnection,
-    migration: &Migration,
-    digest: &str,
-) -> Result<(), StoreError> {
-    let mut tx = connection.begin().await?;
-    sqlx::raw_sql(migration.sql).execute(&mut *tx).await?;
-    sqlx::query("INSERT INTO migrations (version, name, digest) VALUES ($1, $2, $3)")
-        .bind(migration.version)
-        .bind(migration.name)
-        .bind(digest)
-        .execute(&mut *tx)
-        .await?;
-    tx.commit().await?;
-    Ok(())
+fn digest(step: &Migration) -> String {
+    Digest::of_bytes(step.sql.as_bytes()).to_string()
+}
+
+fn record(step: &Migration) -> [Value; 3] {
+    [step.version.into(), step.name.into(), digest(step).into()]
 }

@@ -3,15 +3,41 @@
 use jiff::Timestamp;
 use kazma_domain::{Digest, Id, id::Kind};
 use serde::{Serialize, de::DeserializeOwned};
-use sqlx::{Row as _, sqlite::SqliteRow};
+use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, postgres::PgRow, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use crate::StoreError;
 
+/// A row of either database.
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+/// What a column of either database decodes to.
+pub(crate) trait Column<'r>:
+    Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
+{
+}
+
+impl<'r, T> Column<'r> for T where
+    T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
+{
+}
+
+impl Row {
+    /// A column as the driver decodes it.
+    pub(crate) fn get<'r, T: Column<'r>>(&'r self, column: &str) -> Result<T, StoreError> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        }?)
+    }
+}
+
 /// A row of one table, read column by column; what does not decode names table and row.
-#[derive(Debug)]
 pub(crate) struct Reader<'r> {
-    row: &'r SqliteRow,
+    row: &'r Row,
     table: &'static str,
     id: String,
 }
@@ -19,7 +45,7 @@ pub(crate) struct Reader<'r> {
 impl<'r> Reader<'r> {
     /// Reads `row` of `table`; `id` names the row in errors.
     pub(crate) fn new(
-        row: &'r SqliteRow,
+        row: &'r Row,
         table: &'static str,
         id: impl std::fmt::Display + Copy,
     ) -> Self {
@@ -39,26 +65,44 @@ impl<'r> Reader<'r> {
     }
 
     /// A column as the driver decodes it.
-    pub(crate) fn get<T>(&self, column: &str) -> Result<T, StoreError>
-    where
-        T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
-    {
-        self.row.try_get(column).map_err(|error| self.wrong(error))
+    pub(crate) fn get<T: Column<'r>>(&self, column: &str) -> Result<T, StoreError> {
+        self.row.get(column).map_err(|error| self.wrong(error))
+    }
+
+    /// Whether a number is not 0.
+    pub(crate) fn yes(&self, column: &str) -> Result<bool, StoreError> {
+        Ok(self.get::<i64>(column)? != 0)
+    }
+
+    /// A UUID, stored as its 16 bytes.
+    pub(crate) fn uuid(&self, column: &str) -> Result<Uuid, StoreError> {
+        Uuid::from_slice(self.get(column)?).map_err(|error| self.wrong(error))
     }
 
     /// An id.
     pub(crate) fn id<K: Kind>(&self, column: &str) -> Result<Id<K>, StoreError> {
-        self.get::<Uuid>(column).map(Id::from_uuid)
+        self.uuid(column).map(Id::from_uuid)
     }
 
     /// An id that may be missing.
     pub(crate) fn id_option<K: Kind>(&self, column: &str) -> Result<Option<Id<K>>, StoreError> {
-        Ok(self.get::<Option<Uuid>>(column)?.map(Id::from_uuid))
+        match self.get::<Option<&[u8]>>(column)? {
+            Some(_) => self.id(column).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// A time.
     pub(crate) fn time(&self, column: &str) -> Result<Timestamp, StoreError> {
         Timestamp::from_microsecond(self.get(column)?).map_err(|error| self.wrong(error))
+    }
+
+    /// A time that may be missing.
+    pub(crate) fn time_option(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
+        match self.get::<Option<i64>>(column)? {
+            Some(_) => self.time(column).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// A number that is never negative.
@@ -69,7 +113,7 @@ impl<'r> Reader<'r> {
 
     /// A structure.
     pub(crate) fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
-        serde_json::from_str(&self.get::<String>(column)?).map_err(|error| self.wrong(error))
+        serde_json::from_str(self.get(column)?).map_err(|error| self.wrong(error))
     }
 
     /// A word of a closed set.
@@ -77,15 +121,14 @@ impl<'r> Reader<'r> {
     where
         T::Err: std::error::Error + Send + Sync + 'static,
     {
-        self.get::<String>(column)?
+        self.get::<&str>(column)?
             .parse()
             .map_err(|error: T::Err| self.wrong(error))
     }
 
     /// A digest, stored as its 32 bytes.
     pub(crate) fn digest(&self, column: &str) -> Result<Digest, StoreError> {
-        let bytes: Vec<u8> = self.get(column)?;
-        <[u8; 32]>::try_from(bytes.as_slice())
+        <[u8; 32]>::try_from(self.get::<&[u8]>(column)?)
             .map(Digest::from_bytes)
             .map_err(|_| self.wrong(format!("{column} is not 32 bytes long")))
     }

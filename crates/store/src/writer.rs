@@ -2,10 +2,10 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{StoreError, Tx, ground::Lock};
+use crate::{StoreError, Tx, connection::Committed, error::chain, ground::Lock};
 
 /// Requests that may share one commit.
 const BATCH: usize = 128;
@@ -25,27 +25,38 @@ pub(crate) struct Ran {
 }
 
 /// A request that has not run yet.
-type Job = Box<dyn for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Ran> + Send>;
+pub(crate) trait Job: Send {
+    /// Runs it. Its result is held back until the commit.
+    fn run<'c>(self: Box<Self>, tx: &'c mut Tx) -> BoxFuture<'c, Ran>
+    where
+        Self: 'c;
+
+    /// Answers it unrun.
+    fn refuse(self: Box<Self>, why: StoreError);
+}
 
 pub(crate) enum Command {
-    Write(Job),
+    Write(Box<dyn Job>),
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
-/// Wraps `f` so that its result is held back until the commit.
-pub(crate) fn request<T, E, F>(f: F, to: oneshot::Sender<Result<T, E>>) -> Command
+/// A request and who waits for it.
+pub(crate) struct Request<F, T, E> {
+    pub(crate) f: F,
+    pub(crate) to: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Job for Request<F, T, E>
 where
-    F: for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    F: for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Result<T, E>> + Send,
     E: From<StoreError> + Send + 'static,
     T: Send + 'static,
 {
-    fn boxed<F>(f: F) -> Command
+    fn run<'c>(self: Box<Self>, tx: &'c mut Tx) -> BoxFuture<'c, Ran>
     where
-        F: for<'c> FnOnce(&'c mut Tx) -> BoxFuture<'c, Ran> + Send + 'static,
+        Self: 'c,
     {
-        Command::Write(Box::new(f))
-    }
-    boxed(move |tx| {
+        let Self { f, to } = *self;
         Box::pin(async move {
             let mut result = guarded(f, tx).await;
             if result.is_ok()
@@ -64,7 +75,11 @@ where
                 }),
             }
         })
-    })
+    }
+
+    fn refuse(self: Box<Self>, why: StoreError) {
+        drop(self.to.send(Err(why.into())));
+    }
 }
 
 /// Runs `f`; a panic inside is the error of this one request.
@@ -79,33 +94,13 @@ where
         .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
 }
 
-/// Begins a transaction with a savepoint for its first request. It takes no lock before it writes.
-const BEGIN: &str = "BEGIN; SAVEPOINT request";
-/// Keeps what a request did, and begins the next one.
-const NEXT: &str = "RELEASE request; SAVEPOINT request";
-/// Undoes what a request did, and begins the next one.
-const UNDO: &str = "ROLLBACK TO request";
-/// Keeps everything, and begins anew.
-const COMMIT: &str = "RELEASE request; COMMIT; BEGIN; SAVEPOINT request";
-
 /// The task that owns the writing connection.
 pub(crate) struct Writer {
     pub(crate) tx: Tx,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) on_commit_failure: OnCommitFailure,
-    pub(crate) lock: Lock,
-}
-
-/// How far [`COMMIT`] came.
-enum Committed {
-    /// It is durable; whether the next transaction was begun.
-    Yes { begun: bool },
-    /// There was no transaction any more, so nothing was kept.
-    Lost(StoreError),
-    /// The disk is full, so nothing was kept.
-    Full,
-    /// Nobody knows.
-    Unknown(StoreError),
+    /// The lock on a file.
+    pub(crate) lock: Option<Lock>,
 }
 
 impl Writer {
@@ -131,9 +126,12 @@ impl Writer {
             if batch.is_empty() {
                 continue;
             }
-            if !begun && let Err(error) = self.tx.run(BEGIN).await {
-                tracing::error!(error = %chain(&error), "no transaction could be begun");
-                // The jobs are dropped unrun, and whoever waits reads that as `RolledBack`.
+            if !begun && let Err(error) = self.tx.connection.begin().await {
+                let why = chain(&error);
+                tracing::error!(error = why, "no transaction could be begun");
+                for job in batch {
+                    job.refuse(StoreError::Unreachable { why: why.clone() });
+                }
                 continue;
             }
             match self.batch(batch).await {
@@ -143,8 +141,8 @@ impl Writer {
         }
         self.commands.close();
         // An open transaction would keep the log from being folded into the file.
-        drop(self.tx.run("ROLLBACK").await);
-        let result = self.tx.close().await;
+        drop(self.tx.connection.rollback().await);
+        let result = self.tx.connection.close().await;
         // Only once the files are closed may another process have them.
         drop(self.lock);
         if let Some(done) = closing {
@@ -154,26 +152,26 @@ impl Writer {
 
     /// Runs `jobs` in the transaction that was begun. Says whether the next one is; none when it could
     /// not be made durable.
-    async fn batch(&mut self, jobs: Vec<Job>) -> Option<bool> {
+    async fn batch(&mut self, jobs: Vec<Box<dyn Job>>) -> Option<bool> {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut kept = false;
         for job in jobs {
-            if kept && let Err(error) = self.tx.run(NEXT).await {
+            if kept && let Err(error) = self.tx.connection.next().await {
                 return Some(self.lose(error, answers).await);
             }
             let before = self.tx.tail;
-            let ran = job(&mut self.tx).await;
+            let ran = job.run(&mut self.tx).await;
             answers.push(ran.answer);
             kept = ran.keep;
             if !kept {
                 self.tx.forget();
                 self.tx.tail = before;
-                if let Err(error) = self.tx.run(UNDO).await {
+                if let Err(error) = self.tx.connection.undo().await {
                     return Some(self.lose(error, answers).await);
                 }
             }
         }
-        match self.commit().await {
+        match self.tx.connection.commit().await {
             Committed::Yes { begun } => {
                 for answer in answers {
                     answer(Ok(()));
@@ -186,30 +184,15 @@ impl Writer {
                 self.undo(answers, || StoreError::Full).await;
                 Some(false)
             }
+            Committed::Unknown(StoreError::Unknown { why }) => {
+                tracing::error!(error = why, "it is not known whether a commit was kept");
+                let unknown = || StoreError::Unknown { why: why.clone() };
+                self.undo(answers, unknown).await;
+                Some(false)
+            }
             Committed::Unknown(error) => {
                 self.commit_failed(error, answers).await;
                 None
-            }
-        }
-    }
-
-    /// Each statement that is through yields one result, so the count says which one failed.
-    async fn commit(&mut self) -> Committed {
-        let mut results = sqlx::raw_sql(COMMIT).execute_many(self.tx.connection());
-        let mut through = 0;
-        loop {
-            match results.next().await {
-                Some(Ok(_)) => through += 1,
-                None => return Committed::Yes { begun: true },
-                Some(Err(error)) => {
-                    let error = StoreError::from(error);
-                    return match through {
-                        0 => Committed::Lost(error),
-                        1 if error.is_full() => Committed::Full,
-                        1 => Committed::Unknown(error),
-                        _ => Committed::Yes { begun: false },
-                    };
-                }
             }
         }
     }
@@ -233,25 +216,13 @@ impl Writer {
     }
 
     /// Rolls all of it back and says so to everybody.
-    async fn undo(&mut self, answers: Vec<Answer>, why: fn() -> StoreError) {
+    async fn undo(&mut self, answers: Vec<Answer>, why: impl Fn() -> StoreError) {
         // Where there is none to roll back any more, this fails, and all is as it should be.
-        drop(self.tx.run("ROLLBACK").await);
+        drop(self.tx.connection.rollback().await);
         self.tx.forget();
         self.tx.tail = None;
         for answer in answers {
             answer(Err(why()));
         }
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

@@ -277,6 +277,7 @@ impl Kit {
         let wait = kazma_gate_registry::WAIT;
         let options = kazma_gate_registry::Options {
             folder,
+            server: None,
             tokens,
             wait,
         };

@@ -15,7 +15,7 @@ use kazma_domain::{
     Action, Actor, AttemptId, Clock as _, Decision, Outcome, PersonId, Plan, Role, Service,
     Surface, ThreadId, TurnId, plan::Sandbox,
 };
-use kazma_gate_registry::{LeafIssuer, Options, Registry, WAIT, open};
+use kazma_gate_registry::{LeafIssuer, Options, Registry, Server, WAIT, open};
 use kazma_mesh::{IssuedLeaf, MeshError};
 use kazma_runtime::{BoxError, SystemClock, SystemEntropy};
 use kazma_wire::{
@@ -50,6 +50,7 @@ async fn main() -> Result<(), BoxError> {
     let rounds: usize = arguments.next().map_or(Ok(200), |n| n.parse())?;
     let options = Options {
         folder: Utf8PathBuf::from(folder),
+        server: server()?,
         tokens: Vec::new(),
         wait: WAIT,
     };
@@ -88,6 +89,19 @@ async fn main() -> Result<(), BoxError> {
     writeln!(std::io::stdout(), "{line}")?;
     registry.close().await?;
     Ok(())
+}
+
+/// The server to measure on, if one is named; a schema of its own there.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark is told by the environment"
+)]
+fn server() -> Result<Option<Server>, BoxError> {
+    let url = std::env::var("KAZMA_BENCH_POSTGRES").ok();
+    let schema = format!("bench_{}", std::process::id());
+    Ok(url
+        .map(|url| Server::new(&url.into(), &schema))
+        .transpose()?)
 }
 
 fn rounded(value: f64) -> f64 {

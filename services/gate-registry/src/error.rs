@@ -84,6 +84,25 @@ pub enum Error {
     /// The database.
     #[error("the store failed")]
     Store(#[from] StoreError),
+    /// The state is in one place, and the settings name another.
+    #[error("this registry's state is in {from}, and the settings name {to}: {way}")]
+    Moved {
+        /// Where it is.
+        from: String,
+        /// What the settings name.
+        to: String,
+        /// What to do.
+        way: String,
+    },
+    /// A file in its folder.
+    #[error("cannot write {path}")]
+    Folder {
+        /// Which.
+        path: camino::Utf8PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
     /// The signing key.
     #[error("signing failed")]
     Signing(#[from] SigningError),
@@ -152,8 +171,15 @@ impl From<Error> for ApiError {
             Some(problem) => Self(problem),
             None => match error {
                 Error::Store(full) if full.is_full() => Self::disk_full(),
+                Error::Store(unknown) if unknown.is_unknown() => Self::unavailable(
+                    "Whether this was kept is not known; look before you ask again.",
+                ),
                 Error::Store(
-                    StoreError::Closed | StoreError::RolledBack | StoreError::Stale { .. },
+                    StoreError::Closed
+                    | StoreError::RolledBack
+                    | StoreError::Stale { .. }
+                    | StoreError::Lost(_)
+                    | StoreError::Unreachable { .. },
                 ) => Self::unavailable("Nothing was changed; try again."),
                 other => Self::internal(&other),
             },
@@ -224,6 +250,8 @@ pub(crate) fn problem(error: &Error) -> Option<Problem> {
             .detail("The body holds a value without a canonical JSON form.")
             .field("body"),
         Error::Store(_)
+        | Error::Moved { .. }
+        | Error::Folder { .. }
         | Error::Signing(_)
         | Error::Audit(_)
         | Error::Json(_)

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use kazma_domain::{Clock, Entropy, Moment, Service, limits};
 use kazma_mesh::{Ca, IssuedLeaf, MeshError};
 use kazma_signing::SigningKey;
-use kazma_store::{Database, Tx, registry::events};
+use kazma_store::{Database, StoreError, Tx, registry::events};
 use kazma_wire::{
     events::Event,
     poll::{Polled, WAIT_MAX_MS},
@@ -58,7 +58,7 @@ impl LeafIssuer for Ca {
 /// What a registry is made of.
 #[derive(Debug)]
 pub struct Parts {
-    /// Its database, opened with [`kazma_store::registry::MIGRATIONS`].
+    /// Its database, opened with [`kazma_store::registry::SCHEMA`].
     pub database: Database,
     /// The clock that decides every expiry.
     pub clock: Arc<dyn Clock>,
@@ -101,6 +101,8 @@ pub(crate) struct Herald {
     pub(crate) wakes_at: AtomicI64,
     /// Woken when something is due before that.
     pub(crate) sooner: Notify,
+    /// Whether somebody is about to look at what became of a commit.
+    looking: AtomicBool,
 }
 
 impl Registry {
@@ -131,6 +133,7 @@ impl Registry {
                 metrics: parts.metrics,
                 wakes_at: AtomicI64::new(i64::MIN),
                 sooner: Notify::new(),
+                looking: AtomicBool::new(false),
             }),
         }))
     }
@@ -162,10 +165,11 @@ impl Registry {
             self.started,
         );
         let (database, herald) = (self.database.clone(), Arc::clone(&self.herald));
+        let ending = self.stop.clone();
         // A caller who hangs up drops its request, but not what was committed for it: that is told all
         // the same, or whoever waits for it would wait out a whole poll.
         let telling = async move {
-            let (value, step) = database
+            let written = database
                 .write(move |tx| {
                     Box::pin(async move {
                         let moment = Moment {
@@ -177,7 +181,11 @@ impl Registry {
                         Ok::<_, Error>((value, step))
                     })
                 })
-                .await?;
+                .await;
+            if matches!(&written, Err(Error::Store(error)) if error.is_unknown()) {
+                herald.look_again(database, ending);
+            }
+            let (value, step) = written?;
             herald.announce(step);
             Ok(value)
         };
@@ -230,7 +238,7 @@ impl Registry {
             loop {
                 tokio::select! {
                     change = changes.recv() => match change {
-                        Ok(change) if !concerns(&change) => {}
+                        Ok(change) if change != Change::Anything && !concerns(&change) => {}
                         Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => break,
                         Err(broadcast::error::RecvError::Closed) => return Ok(polled),
                     },
@@ -243,12 +251,47 @@ impl Registry {
 }
 
 impl Herald {
-    fn announce(&self, step: Step) {
+    /// The last event is at least this one.
+    fn reach(&self, last: i64) {
         self.seq.send_if_modified(|seq| {
-            let newer = step.last > *seq;
-            *seq = step.last.max(*seq);
+            let newer = last > *seq;
+            *seq = last.max(*seq);
             newer
         });
+    }
+
+    /// What became of a commit is not known. Once it is, whoever waits for what it may have changed is told to
+    /// look.
+    fn look_again(self: &Arc<Self>, database: Database, stop: CancellationToken) {
+        if self.looking.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let herald = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                // Before it looks: what is lost while it looks needs another look.
+                herald.looking.store(false, Ordering::SeqCst);
+                // As a write: that can begin only once the lost one has ended.
+                let last = database.write::<_, StoreError, _>(|tx| Box::pin(events::last(tx)));
+                match last.await {
+                    Ok(last) => {
+                        herald.reach(last);
+                        drop(herald.changes.send(Change::Anything));
+                        herald.sooner.notify_one();
+                        return;
+                    }
+                    Err(StoreError::Closed) => return,
+                    Err(_) => tokio::select! {
+                        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                        () = stop.cancelled() => return,
+                    },
+                }
+            }
+        });
+    }
+
+    fn announce(&self, step: Step) {
+        self.reach(step.last);
         self.metrics.count(step.counts);
         for change in step.changes {
             // Nobody waits: then nobody is told.

@@ -21,6 +21,8 @@ use crate::{Error, metrics::Count, view};
 /// What changed, for those who wait. Told after the commit, never before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// Nobody knows what: whoever waits must look.
+    Anything,
     /// A turn.
     Turn(TurnId),
     /// A call.

@@ -53,6 +53,7 @@ impl Registry {
         // The end of the turn wakes who waits for its calls.
         let concerns = move |change: &Change| match change {
             Change::Turn(of) | Change::Call { turn: of, .. } => *of == turn,
+            Change::Anything => true,
         };
         self.poll(poll.wait_ms, concerns, move || {
             let database = database.clone();

@@ -2,11 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use camino::Utf8Path;
 use kazma_audit::{Break, Head, Report, SignedHead, Stored, Verifier, export_line};
 use kazma_signing::VerifyingKey;
 use kazma_store::{
-    Database, Tx,
+    Database, Place, Tx,
     registry::{audit, audit::AuditRow, meta},
 };
 use serde_json::json;
@@ -81,14 +80,14 @@ impl Registry {
     }
 }
 
-/// Verifies the audit chain in the database file at `path`, beside a registry that uses it. With `key`,
+/// Verifies the audit chain in the database at `place`, beside a registry that uses it. With `key`,
 /// heads that another key signed are a break.
 ///
 /// # Errors
 ///
 /// [`Error::Audit`] names the first record that does not hold.
-pub async fn audit_verify(path: &Utf8Path, key: Option<VerifyingKey>) -> Result<Report, Error> {
-    Database::read_only(path, move |tx| {
+pub async fn audit_verify(place: &Place, key: Option<VerifyingKey>) -> Result<Report, Error> {
+    Database::read_only(place, move |tx| {
         Box::pin(async move {
             let heads = heads(tx, key).await?;
             let mut verifier = Verifier::new(&heads);
@@ -107,16 +106,16 @@ pub async fn audit_verify(path: &Utf8Path, key: Option<VerifyingKey>) -> Result<
     .await
 }
 
-/// Hands the audit chain in the database file at `path` to `line`, one JSON object a record.
+/// Hands the audit chain in the database at `place` to `line`, one JSON object a record.
 ///
 /// # Errors
 ///
-/// Fails when the file cannot be read, and when `line` does.
+/// Fails when the database cannot be read, and when `line` does.
 pub async fn audit_export(
-    path: &Utf8Path,
+    place: &Place,
     mut line: impl FnMut(String) -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
-    Database::read_only(path, move |tx| {
+    Database::read_only(place, move |tx| {
         Box::pin(async move {
             let mut after = 0;
             loop {

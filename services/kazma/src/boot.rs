@@ -6,12 +6,17 @@ use std::net::SocketAddr;
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use kazma_domain::{Digest, Service};
+use kazma_gate_registry::Server;
 use kazma_netguard::Origin;
 use kazma_runtime::{Confinement, Connect};
 use serde::{Deserialize, Serialize};
 
-/// Ports of the internet: the web, and name servers, which are asked over TCP where an answer is long.
-const WEB: [u16; 3] = [80, 443, 53];
+use crate::cli;
+
+/// The port of name servers, which are asked over TCP where an answer is long.
+const NAMES: u16 = 53;
+/// Ports of the internet.
+const WEB: [u16; 3] = [80, 443, NAMES];
 
 /// What one service is told. Secrets travel here, never in arguments or the environment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,7 +61,26 @@ impl Boot {
         // Each asks itself once whether it serves.
         match &self.role {
             Role::RunnerBroker { .. } => Confinement::StartsSandboxes,
-            Role::GateRegistry { .. } => nothing(Vec::new(), None, mesh(&[registry])),
+            Role::GateRegistry { database, .. } => {
+                let server = database
+                    .as_ref()
+                    .and_then(|url| cli::server(&url.clone().into()).ok());
+                let mut ports = vec![registry.port()];
+                // A server elsewhere has a name to be found first.
+                ports.extend(
+                    server
+                        .as_ref()
+                        .and_then(Server::port)
+                        .into_iter()
+                        .flat_map(|port| [port, NAMES]),
+                );
+                let certificates = server.map(|server| server.files().to_vec());
+                nothing(
+                    certificates.unwrap_or_default(),
+                    None,
+                    Connect::Ports(ports),
+                )
+            }
             Role::RunnerApi { workspace, .. } => {
                 nothing(Vec::new(), Some(workspace), mesh(&[runner, registry]))
             }
@@ -114,6 +138,9 @@ pub(crate) enum Role {
         invitations: Vec<Invitation>,
         /// Seconds that a card waits for an answer.
         approval_timeout: u32,
+        /// The URL of the server that has the database; none for a file.
+        #[serde(default)]
+        database: Option<String>,
     },
     RunnerBroker {
         workspace: Utf8PathBuf,

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kazma_domain::{Role, Service};
-use secrecy::SecretString;
+use kazma_gate_registry::{SERVER_SCHEMA, Server};
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::metrics::Wanted;
 
@@ -166,6 +167,8 @@ pub(crate) struct Up {
     /// A SearXNG for web searches, such as `http://search.lan:8080`; it may be on this network
     #[arg(long, env = "KAZMA_SEARXNG_URL", value_name = "URL")]
     pub(crate) searxng_url: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: Store,
     /// Strict posture
     #[arg(long, env = "KAZMA_PRODUCTION", action = clap::ArgAction::Set, value_parser = switch, default_value = "0", hide = true)]
     pub(crate) production: bool,
@@ -197,6 +200,8 @@ pub(crate) struct Doctor {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) engine: Engine,
+    #[command(flatten)]
+    pub(crate) store: Store,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -277,6 +282,70 @@ pub(crate) struct Model {
         value_name = "FILE"
     )]
     pub(crate) api_key_file: Option<Utf8PathBuf>,
+}
+
+/// Where the registry's database is, if it is not in the data folder.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Store {
+    /// A PostgreSQL server, such as `postgres://kazma:PASSWORD@db.lan/kazma`
+    #[arg(
+        id = "registry_database_url",
+        long = "registry-database-url",
+        env = "KAZMA_REGISTRY_DATABASE_URL",
+        hide_env_values = true,
+        hide = true
+    )]
+    pub(crate) url: Option<SecretString>,
+    /// A file that holds the URL of a PostgreSQL server for the registry
+    #[arg(
+        id = "registry_database_url_file",
+        long = "registry-database-url-file",
+        env = "KAZMA_REGISTRY_DATABASE_URL_FILE",
+        value_name = "FILE"
+    )]
+    pub(crate) url_file: Option<Utf8PathBuf>,
+}
+
+impl Store {
+    /// The URL; none where none is set.
+    pub(crate) fn url(self) -> Result<Option<SecretString>, Usage> {
+        secret(
+            self.url,
+            self.url_file.as_deref(),
+            "KAZMA_REGISTRY_DATABASE_URL",
+        )
+    }
+
+    /// The server; none where none is set.
+    pub(crate) fn server(self) -> Result<Option<Server>, Usage> {
+        self.url()?.map(|url| server(&url)).transpose()
+    }
+}
+
+/// The registry's server.
+pub(crate) fn server(url: &SecretString) -> Result<Server, Usage> {
+    Server::new(url, SERVER_SCHEMA)
+        .map_err(|error| Usage(format!("KAZMA_REGISTRY_DATABASE_URL: {error}")))
+}
+
+/// A secret that is set by the variable `name`, or in a file that `name_FILE` names.
+pub(crate) fn secret(
+    text: Option<SecretString>,
+    file: Option<&Utf8Path>,
+    name: &str,
+) -> Result<Option<SecretString>, Usage> {
+    match (text, file) {
+        (Some(_), Some(_)) => Err(Usage(format!(
+            "{name} and {name}_FILE are both set; keep one"
+        ))),
+        (Some(text), None) => Ok(Some(text).filter(|text| !text.expose_secret().is_empty())),
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Usage(format!("{name}_FILE: {file}: {error}")))?;
+            Ok(Some(SecretString::from(text.trim().to_owned())))
+        }
+        (None, None) => Ok(None),
+    }
 }
 
 /// The data folder, which every command needs.
@@ -387,6 +456,8 @@ pub(crate) enum Audit {
     Verify {
         #[command(flatten)]
         place: Place,
+        #[command(flatten)]
+        store: Store,
     },
 }
 

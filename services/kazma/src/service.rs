@@ -11,6 +11,7 @@ use std::{
 use camino::Utf8Path;
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, Service};
+use kazma_gate_registry::Server;
 use kazma_gateway::model::ModelSettings;
 use kazma_mesh::{Ca, Client, Enrolment, Expiry, Identity, JoinToken, MeshError};
 use kazma_metrics::Meters;
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     boot::{self, Boot, Peers, Ready, Role},
-    metrics,
+    cli, metrics,
 };
 
 /// How long what runs may take to finish once the end is asked for.
@@ -95,7 +96,12 @@ async fn live(
         Role::GateRegistry {
             invitations,
             approval_timeout,
-        } => registry(&house, tcp(sockets, 0)?, invitations, approval_timeout).await?,
+            database,
+        } => {
+            let wait = SignedDuration::from_secs(i64::from(approval_timeout));
+            let server = database.map(|url| cli::server(&url.into())).transpose()?;
+            registry(&house, tcp(sockets, 0)?, invitations, (wait, server)).await?
+        }
         Role::RunnerBroker {
             workspace,
             allowed_uid,
@@ -275,7 +281,7 @@ async fn registry(
     house: &House,
     listener: TcpListener,
     invitations: Vec<boot::Invitation>,
-    approval_timeout: u32,
+    (wait, server): (SignedDuration, Option<Server>),
 ) -> Result<Ready, BoxError> {
     let ca = Arc::new(Ca::load_or_create(
         &house.folder.join("ca"),
@@ -300,7 +306,8 @@ async fn registry(
                 expires_at: Some(invitation.expires_at),
             })
             .collect(),
-        wait: SignedDuration::from_secs(i64::from(approval_timeout)),
+        wait,
+        server,
     };
     let at = listener.local_addr()?;
     let deps = kazma_gate_registry::Deps {

@@ -6,6 +6,7 @@ use kazma_domain::{CallId, ThreadId, TurnId, TurnState};
 use crate::{
     StoreError, Tx,
     row::{Reader, micros},
+    statement::Statement,
 };
 
 /// One answer of the model.
@@ -48,30 +49,24 @@ pub struct StepCall {
 ///
 /// Refuses a step or an index that the turn already has.
 pub async fn record(tx: &mut Tx, step: &Step) -> Result<(), StoreError> {
-    sqlx::query(
+    tx.execute(Statement::new(
         "INSERT INTO steps (turn, step, thread, text, ending, at) VALUES ($1, $2, $3, $4, $5, $6)",
-    )
-    .bind(step.turn.uuid())
-    .bind(step.step)
-    .bind(step.thread.uuid())
-    .bind(&step.text)
-    .bind(step.ending.map(TurnState::name))
-    .bind(micros(step.at))
-    .execute(tx.connection())
+    ).bind(step.turn).bind(step.step).bind(step.thread).bind(&step.text).bind(step.ending.map(TurnState::name)).bind(micros(step.at)))
     .await?;
     for call in &step.calls {
-        sqlx::query(
-            "INSERT INTO step_calls (turn, call_index, step, model_id, tool, arguments, call)
+        tx.execute(
+            Statement::new(
+                "INSERT INTO step_calls (turn, call_index, step, model_id, tool, arguments, call)
              VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            )
+            .bind(step.turn)
+            .bind(call.index)
+            .bind(step.step)
+            .bind(&call.model_id)
+            .bind(&call.tool)
+            .bind(&call.arguments)
+            .bind(call.call),
         )
-        .bind(step.turn.uuid())
-        .bind(call.index)
-        .bind(step.step)
-        .bind(&call.model_id)
-        .bind(&call.tool)
-        .bind(&call.arguments)
-        .bind(call.call.map(CallId::uuid))
-        .execute(tx.connection())
         .await?;
     }
     Ok(())
@@ -83,12 +78,13 @@ pub async fn record(tx: &mut Tx, step: &Step) -> Result<(), StoreError> {
 ///
 /// Fails when the database does.
 pub async fn filed(tx: &mut Tx, turn: TurnId, index: u32, call: CallId) -> Result<(), StoreError> {
-    sqlx::query("UPDATE step_calls SET call = $3 WHERE turn = $1 AND call_index = $2")
-        .bind(turn.uuid())
-        .bind(index)
-        .bind(call.uuid())
-        .execute(tx.connection())
-        .await?;
+    tx.execute(
+        Statement::new("UPDATE step_calls SET call = $3 WHERE turn = $1 AND call_index = $2")
+            .bind(turn)
+            .bind(index)
+            .bind(call),
+    )
+    .await?;
     Ok(())
 }
 
@@ -98,12 +94,14 @@ pub async fn filed(tx: &mut Tx, turn: TurnId, index: u32, call: CallId) -> Resul
 ///
 /// Fails when the database does, or a row does not decode.
 pub async fn of_turn(tx: &mut Tx, turn: TurnId) -> Result<Vec<Step>, StoreError> {
-    let rows = sqlx::query(
-        "SELECT step, thread, text, ending, at FROM steps WHERE turn = $1 ORDER BY step",
-    )
-    .bind(turn.uuid())
-    .fetch_all(tx.connection())
-    .await?;
+    let rows = tx
+        .all(
+            Statement::new(
+                "SELECT step, thread, text, ending, at FROM steps WHERE turn = $1 ORDER BY step",
+            )
+            .bind(turn),
+        )
+        .await?;
     let mut steps = Vec::with_capacity(rows.len());
     for row in &rows {
         let row = Reader::new(row, "steps", turn);
@@ -117,13 +115,15 @@ pub async fn of_turn(tx: &mut Tx, turn: TurnId) -> Result<Vec<Step>, StoreError>
             at: row.time("at")?,
         });
     }
-    let rows = sqlx::query(
-        "SELECT call_index, step, model_id, tool, arguments, call FROM step_calls
+    let rows = tx
+        .all(
+            Statement::new(
+                "SELECT call_index, step, model_id, tool, arguments, call FROM step_calls
          WHERE turn = $1 ORDER BY call_index",
-    )
-    .bind(turn.uuid())
-    .fetch_all(tx.connection())
-    .await?;
+            )
+            .bind(turn),
+        )
+        .await?;
     for row in &rows {
         let row = Reader::new(row, "step_calls", turn);
         let of: u32 = row.count("step")?;
@@ -157,12 +157,10 @@ fn ending(row: &Reader<'_>) -> Result<Option<TurnState>, StoreError> {
 ///
 /// Fails when the database does, or a row does not decode.
 pub async fn arguments(tx: &mut Tx, thread: ThreadId) -> Result<Vec<(CallId, String)>, StoreError> {
-    let rows = sqlx::query(
+    let rows = tx.all(Statement::new(
         "SELECT c.call, c.arguments FROM step_calls c JOIN steps s ON s.turn = c.turn AND s.step = c.step
          WHERE s.thread = $1 AND c.call IS NOT NULL ORDER BY s.at, c.call_index",
-    )
-    .bind(thread.uuid())
-    .fetch_all(tx.connection())
+    ).bind(thread))
     .await?;
     rows.iter()
         .map(|row| {
@@ -178,11 +176,10 @@ pub async fn arguments(tx: &mut Tx, thread: ThreadId) -> Result<Vec<(CallId, Str
 ///
 /// Fails when the database does.
 pub async fn forget_before(tx: &mut Tx, at: Timestamp) -> Result<u64, StoreError> {
-    let gone = sqlx::query("DELETE FROM steps WHERE at < $1")
-        .bind(micros(at))
-        .execute(tx.connection())
+    let gone = tx
+        .execute(Statement::new("DELETE FROM steps WHERE at < $1").bind(micros(at)))
         .await?;
-    Ok(gone.rows_affected())
+    Ok(gone)
 }
 
 #[cfg(test)]

@@ -7,26 +7,54 @@ use camino::Utf8PathBuf;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::tx::Write;
+use crate::{postgres::tests::schema, statement::Statement};
 
-static SCHEMA: [Migration; 1] = [Migration {
-    version: 1,
-    name: "things",
-    sql: "CREATE TABLE things (name TEXT PRIMARY KEY, of TEXT REFERENCES things (name)
-          DEFERRABLE INITIALLY DEFERRED) STRICT;",
-}];
+const THINGS: [&str; 2] = [
+    "CREATE TABLE things (name TEXT PRIMARY KEY, of TEXT REFERENCES things (name)
+     DEFERRABLE INITIALLY DEFERRED) STRICT;",
+    "CREATE TABLE things (name TEXT PRIMARY KEY, of TEXT REFERENCES things (name)
+     DEFERRABLE INITIALLY DEFERRED);",
+];
+const fn step(sql: &'static str) -> [Migration; 1] {
+    [Migration {
+        version: 1,
+        name: "things",
+        sql,
+    }]
+}
+static SCHEMA: Schema = Schema {
+    sqlite: &step(THINGS[0]),
+    postgres: &step(THINGS[1]),
+};
 
-struct Place {
+struct Ground {
     _folder: tempfile::TempDir,
     path: Utf8PathBuf,
+    place: Place,
 }
 
-fn place() -> Place {
+/// Where a test's own database is: on the server that the tests are given, or in a file.
+fn ground() -> Ground {
+    let mut ground = file();
+    if let Some(server) = schema() {
+        ground.place = Place::Server(server);
+    }
+    ground
+}
+
+fn file() -> Ground {
     let folder = tempfile::tempdir().unwrap();
     let path = Utf8PathBuf::try_from(folder.path().join("x.db")).unwrap();
-    Place {
+    Ground {
         _folder: folder,
+        place: Place::File(path.clone()),
         path,
+    }
+}
+
+impl Ground {
+    async fn open(&self) -> Database {
+        Database::open_at(&self.place, &SCHEMA).await.unwrap()
     }
 }
 
@@ -35,9 +63,7 @@ async fn add(database: &Database, name: &str) -> Result<(), StoreError> {
     database
         .write(move |tx| {
             Box::pin(async move {
-                sqlx::query("INSERT INTO things (name) VALUES ($1)")
-                    .bind(name)
-                    .execute(tx.connection())
+                tx.execute(Statement::new("INSERT INTO things (name) VALUES ($1)").bind(name))
                     .await?;
                 Ok::<_, StoreError>(())
             })
@@ -49,10 +75,11 @@ async fn names(database: &Database) -> Vec<String> {
     database
         .read(|tx| {
             Box::pin(async move {
-                let rows = sqlx::query_scalar("SELECT name FROM things ORDER BY name")
-                    .fetch_all(tx.connection())
-                    .await?;
-                Ok::<_, StoreError>(rows)
+                let rows = tx.all(Statement::new("SELECT name FROM things ORDER BY name"));
+                let rows = rows.await?;
+                rows.iter()
+                    .map(|row| row.get("name"))
+                    .collect::<Result<_, StoreError>>()
             })
         })
         .await
@@ -61,8 +88,8 @@ async fn names(database: &Database) -> Vec<String> {
 
 #[tokio::test]
 async fn many_requests_share_commits_and_a_failing_one_rolls_back_alone() {
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let ground = ground();
+    let database = ground.open().await;
     add(&database, "taken").await.unwrap();
     let requests = (0..64).map(|i| {
         let database = database.clone();
@@ -82,19 +109,18 @@ async fn many_requests_share_commits_and_a_failing_one_rolls_back_alone() {
     assert!(answers[31].as_ref().unwrap_err().is_taken());
     database.close().await.unwrap();
 
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let database = ground.open().await;
     assert_eq!(names(&database).await.len(), 64);
 }
 
 #[tokio::test]
 async fn an_error_undoes_what_the_request_did_before_it() {
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let ground = ground();
+    let database = ground.open().await;
     let result: Result<(), StoreError> = database
         .write(|tx| {
             Box::pin(async move {
-                sqlx::query("INSERT INTO things (name) VALUES ('half')")
-                    .execute(tx.connection())
+                tx.execute(Statement::new("INSERT INTO things (name) VALUES ('half')"))
                     .await?;
                 Err(StoreError::Stale {
                     table: "things",
@@ -109,19 +135,19 @@ async fn an_error_undoes_what_the_request_did_before_it() {
 
 #[tokio::test]
 async fn a_row_that_is_not_as_it_was_seen_refuses_the_request_and_undoes_it() {
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let ground = ground();
+    let database = ground.open().await;
     add(&database, "kept").await.unwrap();
     for seen in ["kept", "another"] {
         let result: Result<(), StoreError> = database
             .write(move |tx| {
                 Box::pin(async move {
                     tx.later(
-                        Write::new("INSERT INTO things (name) VALUES ($1)")
+                        Statement::new("INSERT INTO things (name) VALUES ($1)")
                             .bind(format!("after {seen}")),
                     );
                     tx.later(
-                        Write::new("UPDATE things SET of = $1 WHERE name = $2")
+                        Statement::new("UPDATE things SET of = $1 WHERE name = $2")
                             .bind("kept")
                             .bind(seen)
                             .seen("things", seen),
@@ -143,8 +169,8 @@ async fn a_row_that_is_not_as_it_was_seen_refuses_the_request_and_undoes_it() {
 
 #[tokio::test]
 async fn a_panic_is_the_error_of_one_request_and_the_writer_lives() {
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let ground = ground();
+    let database = ground.open().await;
     let result: Result<(), StoreError> = database
         .write(|_| Box::pin(async move { panic!("a bug") }))
         .await;
@@ -155,35 +181,39 @@ async fn a_panic_is_the_error_of_one_request_and_the_writer_lives() {
 
 #[tokio::test]
 async fn a_second_process_is_refused_until_the_first_closed() {
-    let place = place();
-    let first = Database::open(&place.path, &SCHEMA).await.unwrap();
-    let error = Database::open(&place.path, &SCHEMA).await.unwrap_err();
-    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    let ground = ground();
+    let first = ground.open().await;
+    let error = Database::open_at(&ground.place, &SCHEMA).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::Locked { .. } | StoreError::Taken { .. }),
+        "{error}"
+    );
     assert!(error.to_string().contains("another process uses"));
     first.close().await.unwrap();
     assert!(matches!(add(&first, "late").await, Err(StoreError::Closed)));
-    Database::open(&place.path, &SCHEMA).await.unwrap();
+    ground.open().await;
 }
 
 #[tokio::test]
 async fn a_failed_commit_tells_nobody_that_it_was_kept_and_ends_the_writer() {
-    let place = place();
+    let ground = file();
     let failures = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&failures);
     let options = Options::default().on_commit_failure(move |error| {
         assert!(matches!(error, StoreError::Commit(_)));
         seen.fetch_add(1, Ordering::SeqCst);
     });
-    let database = Database::open_with(&place.path, &SCHEMA, options)
+    let database = Database::open_with(&ground.path, SCHEMA.sqlite, options)
         .await
         .unwrap();
     // A broken deferred reference shows only when the transaction is committed.
     let result: Result<(), StoreError> = database
         .write(|tx| {
             Box::pin(async move {
-                sqlx::query("INSERT INTO things (name, of) VALUES ('child', 'nobody')")
-                    .execute(tx.connection())
-                    .await?;
+                tx.execute(Statement::new(
+                    "INSERT INTO things (name, of) VALUES ('child', 'nobody')",
+                ))
+                .await?;
                 Ok(())
             })
         })
@@ -195,16 +225,15 @@ async fn a_failed_commit_tells_nobody_that_it_was_kept_and_ends_the_writer() {
 
 #[tokio::test]
 async fn a_request_that_swallows_the_end_of_the_transaction_takes_its_batch_with_it() {
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let ground = ground();
+    let database = ground.open().await;
     // As SQLite does by itself on a full disk: the transaction is gone, the request says all is well.
     let result: Result<(), StoreError> = database
         .write(|tx| {
             Box::pin(async move {
-                sqlx::query("INSERT INTO things (name) VALUES ('lost')")
-                    .execute(tx.connection())
+                tx.execute(Statement::new("INSERT INTO things (name) VALUES ('lost')"))
                     .await?;
-                tx.run("ROLLBACK").await
+                tx.connection.rollback().await
             })
         })
         .await;
@@ -215,9 +244,9 @@ async fn a_request_that_swallows_the_end_of_the_transaction_takes_its_batch_with
 
 #[tokio::test]
 async fn a_full_disk_keeps_nothing_of_the_request_and_the_writer_lives() {
-    let place = place();
+    let ground = file();
     let options = Options::default().on_commit_failure(|_| panic!("nothing is in doubt"));
-    let database = Database::open_with(&place.path, &SCHEMA, options)
+    let database = Database::open_with(&ground.path, SCHEMA.sqlite, options)
         .await
         .unwrap();
     add(&database, "before").await.unwrap();
@@ -227,7 +256,7 @@ async fn a_full_disk_keeps_nothing_of_the_request_and_the_writer_lives() {
             database
                 .write(move |tx| {
                     Box::pin(async move {
-                        sqlx::query(pragma).fetch_one(tx.connection()).await?;
+                        tx.one(Statement::new(pragma)).await?;
                         Ok::<_, StoreError>(())
                     })
                 })
@@ -244,31 +273,36 @@ async fn a_full_disk_keeps_nothing_of_the_request_and_the_writer_lives() {
 
 #[tokio::test]
 async fn a_changed_or_newer_schema_is_refused() {
-    static CHANGED: [Migration; 1] = [Migration {
-        sql: "CREATE TABLE others (name TEXT) STRICT;",
-        ..SCHEMA[0]
-    }];
-    static OLDER: [Migration; 0] = [];
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    static OTHERS: [Migration; 1] = step("CREATE TABLE others (name TEXT);");
+    static CHANGED: Schema = Schema {
+        sqlite: &OTHERS,
+        postgres: &OTHERS,
+    };
+    static OLDER: Schema = Schema {
+        sqlite: &[],
+        postgres: &[],
+    };
+    let ground = ground();
+    let database = ground.open().await;
     database.close().await.unwrap();
-    let changed = Database::open(&place.path, &CHANGED).await.unwrap_err();
+    let open = |schema| Database::open_at(&ground.place, schema);
+    let changed = open(&CHANGED).await.unwrap_err();
     assert!(matches!(
         changed,
         StoreError::MigrationChanged { version: 1 }
     ));
-    let older = Database::open(&place.path, &OLDER).await.unwrap_err();
+    let older = open(&OLDER).await.unwrap_err();
     assert!(matches!(older, StoreError::Newer { found: 1, known: 0 }));
 }
 
 #[tokio::test]
 async fn only_its_owner_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt as _;
-    let place = place();
-    let database = Database::open(&place.path, &SCHEMA).await.unwrap();
+    let ground = file();
+    let database = ground.open().await;
     add(&database, "x").await.unwrap();
     for end in ["", "-wal", "-shm", ".lock"] {
-        let path = format!("{}{end}", place.path);
+        let path = format!("{}{end}", ground.path);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{path}");
     }

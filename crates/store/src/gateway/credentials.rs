@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use kazma_domain::{Digest, PersonId, SessionId};
-use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use super::persons::{Person, read as read_person};
 use crate::{
     StoreError, Tx,
-    row::{Reader, micros},
+    row::{Reader, Row, micros},
+    statement::Statement,
 };
 
 /// Who holds a credential.
@@ -60,34 +60,28 @@ pub async fn add_session(
     session: &Session,
     secret: &Digest,
 ) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO sessions (id, person, secret, way, client, opened_at, expires_at)
+    tx.execute(
+        Statement::new(
+            "INSERT INTO sessions (id, person, secret, way, client, opened_at, expires_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        )
+        .bind(session.id)
+        .bind(session.person)
+        .bind(secret)
+        .bind(&session.way)
+        .bind(&session.client)
+        .bind(micros(session.opened_at))
+        .bind(micros(session.expires_at)),
     )
-    .bind(session.id.uuid())
-    .bind(session.person.uuid())
-    .bind(&secret.as_bytes()[..])
-    .bind(&session.way)
-    .bind(&session.client)
-    .bind(micros(session.opened_at))
-    .bind(micros(session.expires_at))
-    .execute(tx.connection())
     .await?;
     Ok(())
 }
 
 /// Adds an API token whose secret has the digest `secret`.
 pub async fn add_token(tx: &mut Tx, token: &Token, secret: &Digest) -> Result<(), StoreError> {
-    sqlx::query(
+    tx.execute(Statement::new(
         "INSERT INTO tokens (id, person, secret, name, made_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
-    )
-    .bind(token.id)
-    .bind(token.person.uuid())
-    .bind(&secret.as_bytes()[..])
-    .bind(&token.name)
-    .bind(micros(token.made_at))
-    .bind(token.expires_at.map(micros))
-    .execute(tx.connection())
+    ).bind(token.id).bind(token.person).bind(secret).bind(&token.name).bind(micros(token.made_at)).bind(token.expires_at.map(micros)))
     .await?;
     Ok(())
 }
@@ -100,13 +94,16 @@ pub async fn add_link(
     made_at: Timestamp,
     expires_at: Timestamp,
 ) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO links (secret, person, made_at, expires_at) VALUES ($1, $2, $3, $4)")
-        .bind(&secret.as_bytes()[..])
-        .bind(person.uuid())
+    tx.execute(
+        Statement::new(
+            "INSERT INTO links (secret, person, made_at, expires_at) VALUES ($1, $2, $3, $4)",
+        )
+        .bind(secret)
+        .bind(person)
         .bind(micros(made_at))
-        .bind(micros(expires_at))
-        .execute(tx.connection())
-        .await?;
+        .bind(micros(expires_at)),
+    )
+    .await?;
     Ok(())
 }
 
@@ -116,31 +113,28 @@ pub async fn take_link(
     secret: &Digest,
     now: Timestamp,
 ) -> Result<Option<Person>, StoreError> {
-    let found = sqlx::query(
-        "SELECT p.id AS person_id, p.name AS person_name, p.role AS person_role,
+    let found = tx
+        .optional(
+            Statement::new(
+                "SELECT p.id AS person_id, p.name AS person_name, p.role AS person_role,
                 p.is_operator AS person_is_operator, p.created_at AS person_created_at
          FROM links l JOIN persons p ON p.id = l.person
          WHERE l.secret = $1 AND l.expires_at > $2 AND p.removed_at IS NULL",
-    )
-    .bind(&secret.as_bytes()[..])
-    .bind(micros(now))
-    .fetch_optional(tx.connection())
-    .await?;
-    sqlx::query("DELETE FROM links WHERE secret = $1")
-        .bind(&secret.as_bytes()[..])
-        .execute(tx.connection())
+            )
+            .bind(secret)
+            .bind(micros(now)),
+        )
+        .await?;
+    tx.execute(Statement::new("DELETE FROM links WHERE secret = $1").bind(secret))
         .await?;
     found.as_ref().map(read_person).transpose()
 }
 
-fn holder(row: &SqliteRow) -> Result<Holder, StoreError> {
+fn holder(row: &Row) -> Result<Holder, StoreError> {
     let reader = Reader::new(row, "credentials", "");
-    let credential: Uuid = reader.get("credential")?;
+    let credential = reader.uuid("credential")?;
     let reader = Reader::new(row, "credentials", credential);
-    let expires_at = reader
-        .get::<Option<i64>>("expires_at")?
-        .map(|at| Timestamp::from_microsecond(at).map_err(|error| reader.wrong(error)))
-        .transpose()?;
+    let expires_at = reader.time_option("expires_at")?;
     Ok(Holder {
         person: read_person(row)?,
         credential,
@@ -154,15 +148,12 @@ pub async fn by_session(
     secret: &Digest,
     now: Timestamp,
 ) -> Result<Option<Holder>, StoreError> {
-    sqlx::query(
+    tx.optional(Statement::new(
         "SELECT s.id AS credential, s.expires_at AS expires_at, p.id AS person_id, p.name AS person_name,
                 p.role AS person_role, p.is_operator AS person_is_operator, p.created_at AS person_created_at
          FROM sessions s JOIN persons p ON p.id = s.person
          WHERE s.secret = $1 AND s.expires_at > $2 AND p.removed_at IS NULL",
-    )
-    .bind(&secret.as_bytes()[..])
-    .bind(micros(now))
-    .fetch_optional(tx.connection())
+    ).bind(secret).bind(micros(now)))
     .await?
     .as_ref()
     .map(holder)
@@ -175,15 +166,12 @@ pub async fn by_token(
     secret: &Digest,
     now: Timestamp,
 ) -> Result<Option<Holder>, StoreError> {
-    sqlx::query(
+    tx.optional(Statement::new(
         "SELECT t.id AS credential, t.expires_at AS expires_at, p.id AS person_id, p.name AS person_name,
                 p.role AS person_role, p.is_operator AS person_is_operator, p.created_at AS person_created_at
          FROM tokens t JOIN persons p ON p.id = t.person
          WHERE t.secret = $1 AND (t.expires_at IS NULL OR t.expires_at > $2) AND p.removed_at IS NULL",
-    )
-    .bind(&secret.as_bytes()[..])
-    .bind(micros(now))
-    .fetch_optional(tx.connection())
+    ).bind(secret).bind(micros(now)))
     .await?
     .as_ref()
     .map(holder)
@@ -196,13 +184,14 @@ pub async fn sessions_of(
     person: PersonId,
     now: Timestamp,
 ) -> Result<Vec<Session>, StoreError> {
-    sqlx::query(
-        "SELECT id, person, way, client, opened_at, expires_at FROM sessions
+    tx.all(
+        Statement::new(
+            "SELECT id, person, way, client, opened_at, expires_at FROM sessions
          WHERE person = $1 AND expires_at > $2 ORDER BY id DESC LIMIT 200",
+        )
+        .bind(person)
+        .bind(micros(now)),
     )
-    .bind(person.uuid())
-    .bind(micros(now))
-    .fetch_all(tx.connection())
     .await?
     .iter()
     .map(|row| {
@@ -225,26 +214,24 @@ pub async fn tokens_of(
     person: PersonId,
     now: Timestamp,
 ) -> Result<Vec<Token>, StoreError> {
-    sqlx::query(
-        "SELECT id, person, name, made_at, expires_at FROM tokens
+    tx.all(
+        Statement::new(
+            "SELECT id, person, name, made_at, expires_at FROM tokens
          WHERE person = $1 AND (expires_at IS NULL OR expires_at > $2) ORDER BY id DESC LIMIT 200",
+        )
+        .bind(person)
+        .bind(micros(now)),
     )
-    .bind(person.uuid())
-    .bind(micros(now))
-    .fetch_all(tx.connection())
     .await?
     .iter()
     .map(|row| {
         let reader = Reader::new(row, "tokens", person);
         Ok(Token {
-            id: reader.get("id")?,
+            id: reader.uuid("id")?,
             person: reader.id("person")?,
             name: reader.get("name")?,
             made_at: reader.time("made_at")?,
-            expires_at: reader
-                .get::<Option<i64>>("expires_at")?
-                .map(|at| Timestamp::from_microsecond(at).map_err(|error| reader.wrong(error)))
-                .transpose()?,
+            expires_at: reader.time_option("expires_at")?,
         })
     })
     .collect()
@@ -252,22 +239,26 @@ pub async fn tokens_of(
 
 /// Ends a session of `person`. False where they have no such session.
 pub async fn end_session(tx: &mut Tx, id: SessionId, person: PersonId) -> Result<bool, StoreError> {
-    let ended = sqlx::query("DELETE FROM sessions WHERE id = $1 AND person = $2")
-        .bind(id.uuid())
-        .bind(person.uuid())
-        .execute(tx.connection())
+    let ended = tx
+        .execute(
+            Statement::new("DELETE FROM sessions WHERE id = $1 AND person = $2")
+                .bind(id)
+                .bind(person),
+        )
         .await?;
-    Ok(ended.rows_affected() > 0)
+    Ok(ended > 0)
 }
 
 /// Ends an API token of `person`. False where they have no such token.
 pub async fn end_token(tx: &mut Tx, id: Uuid, person: PersonId) -> Result<bool, StoreError> {
-    let ended = sqlx::query("DELETE FROM tokens WHERE id = $1 AND person = $2")
-        .bind(id)
-        .bind(person.uuid())
-        .execute(tx.connection())
+    let ended = tx
+        .execute(
+            Statement::new("DELETE FROM tokens WHERE id = $1 AND person = $2")
+                .bind(id)
+                .bind(person),
+        )
         .await?;
-    Ok(ended.rows_affected() > 0)
+    Ok(ended > 0)
 }
 
 /// Drops what can no longer be used.
@@ -277,9 +268,7 @@ pub async fn sweep(tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
         "DELETE FROM tokens WHERE expires_at <= $1",
         "DELETE FROM links WHERE expires_at <= $1",
     ] {
-        sqlx::query(statement)
-            .bind(micros(now))
-            .execute(tx.connection())
+        tx.execute(Statement::new(statement).bind(micros(now)))
             .await?;
     }
     Ok(())

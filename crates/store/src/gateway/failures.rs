@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::{
     StoreError, Tx,
     row::{Reader, micros},
+    statement::Statement,
 };
 
 /// How many sign-ins failed.
@@ -24,22 +25,16 @@ pub async fn failures_since(
     peer: &str,
     since: Timestamp,
 ) -> Result<Failures, StoreError> {
-    let row = sqlx::query(
+    let row = tx.one(Statement::new(
         "SELECT count(*) AS of_all, count(CASE WHEN peer = $1 THEN 1 END) AS of_peer, min(at) AS oldest
          FROM failures WHERE at > $2",
-    )
-    .bind(peer)
-    .bind(micros(since))
-    .fetch_one(tx.connection())
+    ).bind(peer).bind(micros(since)))
     .await?;
     let reader = Reader::new(&row, "failures", "all");
     Ok(Failures {
         of_peer: reader.count("of_peer")?,
         of_all: reader.count("of_all")?,
-        oldest: reader
-            .get::<Option<i64>>("oldest")?
-            .map(|at| Timestamp::from_microsecond(at).map_err(|error| reader.wrong(error)))
-            .transpose()?,
+        oldest: reader.time_option("oldest")?,
     })
 }
 
@@ -50,23 +45,20 @@ pub async fn add_failure(
     now: Timestamp,
     since: Timestamp,
 ) -> Result<(), StoreError> {
-    sqlx::query("DELETE FROM failures WHERE at <= $1")
-        .bind(micros(since))
-        .execute(tx.connection())
+    tx.execute(Statement::new("DELETE FROM failures WHERE at <= $1").bind(micros(since)))
         .await?;
-    sqlx::query("INSERT INTO failures (peer, at) VALUES ($1, $2)")
-        .bind(peer)
-        .bind(micros(now))
-        .execute(tx.connection())
-        .await?;
+    tx.execute(
+        Statement::new("INSERT INTO failures (peer, at) VALUES ($1, $2)")
+            .bind(peer)
+            .bind(micros(now)),
+    )
+    .await?;
     Ok(())
 }
 
 /// Forgets the failures of `peer`, who has signed in.
 pub async fn forget_failures(tx: &mut Tx, peer: &str) -> Result<(), StoreError> {
-    sqlx::query("DELETE FROM failures WHERE peer = $1")
-        .bind(peer)
-        .execute(tx.connection())
+    tx.execute(Statement::new("DELETE FROM failures WHERE peer = $1").bind(peer))
         .await?;
     Ok(())
 }

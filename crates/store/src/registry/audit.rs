@@ -1,10 +1,9 @@
 //! The audit chain's rows. What they mean is the business of the audit crate.
 
 use kazma_domain::Digest;
-use sqlx::Row as _;
 
 use super::tail::{Tail, tail};
-use crate::{StoreError, Tx, row::Reader, tx::Write};
+use crate::{StoreError, Tx, row::Reader, statement::Statement};
 
 /// A record as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +33,13 @@ pub async fn append(
 ) -> Result<(), StoreError> {
     let known = tail(tx).await?;
     tx.later(
-        Write::new("INSERT INTO audit (seq, record, hash) VALUES ($1, $2, $3)")
+        Statement::new("INSERT INTO audit (seq, record, hash) VALUES ($1, $2, $3)")
             .bind(seq)
             .bind(record)
             .bind(hash),
     );
     tx.later(
-        Write::new("INSERT INTO audit_payloads (seq, body) VALUES ($1, $2)")
+        Statement::new("INSERT INTO audit_payloads (seq, body) VALUES ($1, $2)")
             .bind(seq)
             .bind(payload),
     );
@@ -53,18 +52,19 @@ pub async fn append(
 
 /// At most `limit` records after `after`, in order.
 pub async fn after(tx: &mut Tx, after: i64, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-    sqlx::query(
-        "SELECT a.seq, a.record, a.hash, p.body AS payload
+    tx.all(
+        Statement::new(
+            "SELECT a.seq, a.record, a.hash, p.body AS payload
          FROM audit a LEFT JOIN audit_payloads p ON p.seq = a.seq
          WHERE a.seq > $1 ORDER BY a.seq LIMIT $2",
+        )
+        .bind(after)
+        .bind(i64::from(limit)),
     )
-    .bind(after)
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(|row| {
-        let seq: i64 = row.try_get("seq")?;
+        let seq: i64 = row.get("seq")?;
         let row = Reader::new(row, "audit", seq);
         Ok(AuditRow {
             seq,
@@ -78,28 +78,30 @@ pub async fn after(tx: &mut Tx, after: i64, limit: u32) -> Result<Vec<AuditRow>,
 
 /// Erases the payload of a record; the chain still verifies. False if there was none.
 pub async fn erase_payload(tx: &mut Tx, seq: i64) -> Result<bool, StoreError> {
-    let done = sqlx::query("DELETE FROM audit_payloads WHERE seq = $1")
-        .bind(seq)
-        .execute(tx.settled().await?)
+    let done = tx
+        .execute(Statement::new("DELETE FROM audit_payloads WHERE seq = $1").bind(seq))
         .await?;
-    Ok(done.rows_affected() > 0)
+    Ok(done > 0)
 }
 
 /// Keeps a signed head, as JSON.
 pub async fn keep_head(tx: &mut Tx, seq: i64, body: &str) -> Result<(), StoreError> {
-    sqlx::query("INSERT INTO audit_heads (seq, body) VALUES ($1, $2) ON CONFLICT (seq) DO NOTHING")
+    tx.execute(
+        Statement::new(
+            "INSERT INTO audit_heads (seq, body) VALUES ($1, $2) ON CONFLICT (seq) DO NOTHING",
+        )
         .bind(seq)
-        .bind(body)
-        .execute(tx.settled().await?)
-        .await?;
+        .bind(body),
+    )
+    .await?;
     Ok(())
 }
 
 /// Every signed head, as JSON, oldest first.
 pub async fn heads(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
-    Ok(
-        sqlx::query_scalar("SELECT body FROM audit_heads ORDER BY seq")
-            .fetch_all(tx.settled().await?)
-            .await?,
-    )
+    tx.all(Statement::new("SELECT body FROM audit_heads ORDER BY seq"))
+        .await?
+        .iter()
+        .map(|row| row.get("body"))
+        .collect()
 }

@@ -4,12 +4,11 @@ use jiff::Timestamp;
 use kazma_domain::{Call, CallId, Digest, GateId, Plan, Service, State, ThreadId, TurnId};
 use kazma_wire::executor::Output;
 use serde_json::Value;
-use sqlx::{Row as _, sqlite::SqliteRow};
 
 use crate::{
     StoreError, Tx,
-    row::{Reader, json, micros},
-    tx::Write,
+    row::{Reader, Row, json, micros},
+    statement::Statement,
 };
 
 /// A call as it is stored.
@@ -49,7 +48,7 @@ macro_rules! select {
 pub fn insert(tx: &mut Tx, row: &CallRow, plan: Option<&Plan>) -> Result<(), StoreError> {
     let call = &row.call;
     tx.later(
-        Write::new(
+        Statement::new(
             "INSERT INTO calls (id, gate, thread, turn, idx, tool, arguments, arguments_digest,
                                 principal, executor, plan, version, state, body, deadline,
                                 filed_at, changed)
@@ -75,7 +74,7 @@ pub fn insert(tx: &mut Tx, row: &CallRow, plan: Option<&Plan>) -> Result<(), Sto
     );
     if let Some(plan) = plan {
         tx.later(
-            Write::new("INSERT INTO plans (call, body) VALUES ($1, $2)")
+            Statement::new("INSERT INTO plans (call, body) VALUES ($1, $2)")
                 .bind(call.id)
                 .bind(json("plans", call.id, plan)?),
         );
@@ -86,7 +85,7 @@ pub fn insert(tx: &mut Tx, row: &CallRow, plan: Option<&Plan>) -> Result<(), Sto
 /// Writes the next version of a call over the one before it. `Stale` if that is not there any more.
 pub fn update(tx: &mut Tx, next: &Call, changed: i64) -> Result<(), StoreError> {
     tx.later(
-        Write::new(
+        Statement::new(
             "UPDATE calls SET version = $1, state = $2, body = $3, deadline = $4, changed = $5
              WHERE id = $6 AND version = $7",
         )
@@ -107,12 +106,12 @@ pub fn update(tx: &mut Tx, next: &Call, changed: i64) -> Result<(), StoreError> 
 pub fn replan(tx: &mut Tx, next: &Call, plan: &Plan, changed: i64) -> Result<(), StoreError> {
     update(tx, next, changed)?;
     tx.later(
-        Write::new("UPDATE calls SET plan = $1 WHERE id = $2")
+        Statement::new("UPDATE calls SET plan = $1 WHERE id = $2")
             .bind(&next.plan)
             .bind(next.id),
     );
     tx.later(
-        Write::new("UPDATE plans SET body = $1 WHERE call = $2")
+        Statement::new("UPDATE plans SET body = $1 WHERE call = $2")
             .bind(json("plans", next.id, plan)?)
             .bind(next.id)
             .seen("plans", next.id),
@@ -122,9 +121,8 @@ pub fn replan(tx: &mut Tx, next: &Call, plan: &Plan, changed: i64) -> Result<(),
 
 /// A call.
 pub async fn find(tx: &mut Tx, id: CallId) -> Result<Option<CallRow>, StoreError> {
-    let row = sqlx::query(select!("WHERE c.id = $1"))
-        .bind(id.uuid())
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(Statement::new(select!("WHERE c.id = $1")).bind(id))
         .await?;
     row.map(|row| call(&row)).transpose()
 }
@@ -137,44 +135,44 @@ pub async fn alike(
     tool: &str,
     arguments: &Digest,
 ) -> Result<Vec<CallRow>, StoreError> {
-    all(&sqlx::query(select!(
-        "WHERE c.turn = $1 AND (c.idx = $2 OR (c.tool = $3 AND c.arguments_digest = $4))
+    all(&tx
+        .all(
+            Statement::new(select!(
+                "WHERE c.turn = $1 AND (c.idx = $2 OR (c.tool = $3 AND c.arguments_digest = $4))
          ORDER BY c.idx"
-    ))
-    .bind(turn.uuid())
-    .bind(i64::from(index))
-    .bind(tool)
-    .bind(arguments.as_bytes().as_slice())
-    .fetch_all(tx.settled().await?)
-    .await?)
+            ))
+            .bind(turn)
+            .bind(i64::from(index))
+            .bind(tool)
+            .bind(arguments),
+        )
+        .await?)
 }
 
 /// The calls of a turn that changed after `after`, by index.
 pub async fn of_turn(tx: &mut Tx, turn: TurnId, after: i64) -> Result<Vec<CallRow>, StoreError> {
-    all(&sqlx::query(select!(
-        "WHERE c.turn = $1 AND c.changed > $2 ORDER BY c.idx"
-    ))
-    .bind(turn.uuid())
-    .bind(after)
-    .fetch_all(tx.settled().await?)
-    .await?)
+    all(&tx
+        .all(
+            Statement::new(select!(
+                "WHERE c.turn = $1 AND c.changed > $2 ORDER BY c.idx"
+            ))
+            .bind(turn)
+            .bind(after),
+        )
+        .await?)
 }
 
 /// The calls of a thread, oldest first.
 pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<CallRow>, StoreError> {
-    all(
-        &sqlx::query(select!("WHERE c.thread = $1 ORDER BY c.filed_at, c.idx"))
-            .bind(thread.uuid())
-            .fetch_all(tx.settled().await?)
-            .await?,
-    )
+    all(&tx
+        .all(Statement::new(select!("WHERE c.thread = $1 ORDER BY c.filed_at, c.idx")).bind(thread))
+        .await?)
 }
 
 /// The calls of a gate, by index.
 pub async fn of_gate(tx: &mut Tx, gate: GateId) -> Result<Vec<CallRow>, StoreError> {
-    all(&sqlx::query(select!("WHERE c.gate = $1 ORDER BY c.idx"))
-        .bind(gate.uuid())
-        .fetch_all(tx.settled().await?)
+    all(&tx
+        .all(Statement::new(select!("WHERE c.gate = $1 ORDER BY c.idx")).bind(gate))
         .await?)
 }
 
@@ -185,25 +183,29 @@ pub async fn approved_for(
     after: i64,
     limit: u32,
 ) -> Result<Vec<CallRow>, StoreError> {
-    all(&sqlx::query(select!(
-        "WHERE c.executor = $1 AND c.state = 'approved' AND c.changed > $2
+    all(&tx
+        .all(
+            Statement::new(select!(
+                "WHERE c.executor = $1 AND c.state = 'approved' AND c.changed > $2
              ORDER BY c.changed LIMIT $3"
-    ))
-    .bind(executor.name())
-    .bind(after)
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
-    .await?)
+            ))
+            .bind(executor.name())
+            .bind(after)
+            .bind(i64::from(limit)),
+        )
+        .await?)
 }
 
 /// The calls that an executor has begun.
 pub async fn claimed_by(tx: &mut Tx, executor: Service) -> Result<Vec<CallRow>, StoreError> {
-    all(&sqlx::query(select!(
-        "WHERE c.executor = $1 AND c.state = 'claimed' ORDER BY c.filed_at"
-    ))
-    .bind(executor.name())
-    .fetch_all(tx.settled().await?)
-    .await?)
+    all(&tx
+        .all(
+            Statement::new(select!(
+                "WHERE c.executor = $1 AND c.state = 'claimed' ORDER BY c.filed_at"
+            ))
+            .bind(executor.name()),
+        )
+        .await?)
 }
 
 /// At most `limit` calls in this state whose deadline is not after `until`, the earliest first.
@@ -213,14 +215,16 @@ pub async fn due(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<CallRow>, StoreError> {
-    all(&sqlx::query(select!(
-        "WHERE c.state = $1 AND c.deadline <= $2 ORDER BY c.deadline LIMIT $3"
-    ))
-    .bind(state)
-    .bind(micros(until))
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
-    .await?)
+    all(&tx
+        .all(
+            Statement::new(select!(
+                "WHERE c.state = $1 AND c.deadline <= $2 ORDER BY c.deadline LIMIT $3"
+            ))
+            .bind(state)
+            .bind(micros(until))
+            .bind(i64::from(limit)),
+        )
+        .await?)
 }
 
 /// The earliest deadline among the calls in this state.
@@ -228,22 +232,23 @@ pub async fn next_deadline(
     tx: &mut Tx,
     state: &'static str,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let row = sqlx::query(
-        "SELECT deadline FROM calls WHERE state = $1 AND deadline IS NOT NULL
+    let row = tx
+        .optional(
+            Statement::new(
+                "SELECT deadline FROM calls WHERE state = $1 AND deadline IS NOT NULL
          ORDER BY deadline LIMIT 1",
-    )
-    .bind(state)
-    .fetch_optional(tx.settled().await?)
-    .await?;
+            )
+            .bind(state),
+        )
+        .await?;
     row.map(|row| Reader::new(&row, "calls", state).time("deadline"))
         .transpose()
 }
 
 /// The plan of a call.
 pub async fn plan(tx: &mut Tx, id: CallId) -> Result<Option<Plan>, StoreError> {
-    let row = sqlx::query("SELECT body FROM plans WHERE call = $1")
-        .bind(id.uuid())
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(Statement::new("SELECT body FROM plans WHERE call = $1").bind(id))
         .await?;
     row.map(|row| Reader::new(&row, "plans", id).json("body"))
         .transpose()
@@ -252,7 +257,7 @@ pub async fn plan(tx: &mut Tx, id: CallId) -> Result<Option<Plan>, StoreError> {
 /// Keeps what a call returned.
 pub fn keep_output(tx: &mut Tx, id: CallId, output: &Output) -> Result<(), StoreError> {
     tx.later(
-        Write::new("INSERT INTO outputs (call, body) VALUES ($1, $2)")
+        Statement::new("INSERT INTO outputs (call, body) VALUES ($1, $2)")
             .bind(id)
             .bind(json("outputs", id, output)?),
     );
@@ -263,13 +268,13 @@ fn version(id: CallId, version: u64) -> Result<i64, StoreError> {
     i64::try_from(version).map_err(|error| StoreError::inconsistent("calls", id, error))
 }
 
-fn all(rows: &[SqliteRow]) -> Result<Vec<CallRow>, StoreError> {
+fn all(rows: &[Row]) -> Result<Vec<CallRow>, StoreError> {
     rows.iter().map(call).collect()
 }
 
-fn call(row: &SqliteRow) -> Result<CallRow, StoreError> {
+fn call(row: &Row) -> Result<CallRow, StoreError> {
     let id: CallId = Reader::new(row, "calls", "?").id("id")?;
-    let output: Option<String> = row.try_get("output")?;
+    let output: Option<String> = row.get("output")?;
     let row = Reader::new(row, "calls", id);
     let state: State = row.json("body")?;
     let word: String = row.get("state")?;

@@ -3,13 +3,12 @@
 use jiff::Timestamp;
 use kazma_domain::{ThreadId, TurnId};
 use kazma_wire::events::{Event, What};
-use sqlx::Row as _;
 
 use super::tail::tail;
 use crate::{
     StoreError, Tx,
     row::{Reader, json, micros},
-    tx::Write,
+    statement::Statement,
 };
 
 /// Records that something happened and returns its place.
@@ -23,12 +22,14 @@ pub async fn append(
     let mut known = tail(tx).await?;
     known.event += 1;
     tx.later(
-        Write::new("INSERT INTO events (seq, at, thread, turn, body) VALUES ($1, $2, $3, $4, $5)")
-            .bind(known.event)
-            .bind(micros(at))
-            .bind(thread)
-            .bind(turn)
-            .bind(json("events", thread, what)?),
+        Statement::new(
+            "INSERT INTO events (seq, at, thread, turn, body) VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(known.event)
+        .bind(micros(at))
+        .bind(thread)
+        .bind(turn)
+        .bind(json("events", thread, what)?),
     );
     tx.tail = Some(known);
     Ok(known.event)
@@ -41,25 +42,28 @@ pub async fn last(tx: &mut Tx) -> Result<i64, StoreError> {
 
 /// The place of the last event of a thread; 0 before the first.
 pub async fn last_of(tx: &mut Tx, thread: ThreadId) -> Result<i64, StoreError> {
-    let row = sqlx::query("SELECT COALESCE(MAX(seq), 0) FROM events WHERE thread = $1")
-        .bind(thread.uuid())
-        .fetch_one(tx.settled().await?)
+    let row = tx
+        .one(
+            Statement::new("SELECT COALESCE(MAX(seq), 0) AS seq FROM events WHERE thread = $1")
+                .bind(thread),
+        )
         .await?;
-    Ok(row.try_get(0)?)
+    row.get("seq")
 }
 
 /// At most `limit` events after `after`, in order.
 pub async fn after(tx: &mut Tx, after: i64, limit: u32) -> Result<Vec<Event>, StoreError> {
-    sqlx::query(
-        "SELECT seq, at, thread, turn, body FROM events WHERE seq > $1 ORDER BY seq LIMIT $2",
+    tx.all(
+        Statement::new(
+            "SELECT seq, at, thread, turn, body FROM events WHERE seq > $1 ORDER BY seq LIMIT $2",
+        )
+        .bind(after)
+        .bind(i64::from(limit)),
     )
-    .bind(after)
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(|row| {
-        let seq: i64 = row.try_get("seq")?;
+        let seq: i64 = row.get("seq")?;
         let row = Reader::new(row, "events", seq);
         Ok(Event {
             seq: Some(seq),

@@ -5,8 +5,8 @@ use kazma_domain::{Digest, GateId, ThreadId, TurnId, card::Card};
 
 use crate::{
     StoreError, Tx,
-    row::{Reader, json, micros},
-    tx::Write,
+    row::{Reader, Row, json, micros},
+    statement::Statement,
 };
 
 /// A gate as it is stored. Where it stands is where its calls stand.
@@ -29,7 +29,7 @@ pub struct GateRow {
 /// Writes a new gate.
 pub fn insert(tx: &mut Tx, gate: &GateRow) -> Result<(), StoreError> {
     tx.later(
-        Write::new(
+        Statement::new(
             "INSERT INTO gates (id, thread, turn, card, digest, count, asked_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7)",
         )
@@ -47,7 +47,7 @@ pub fn insert(tx: &mut Tx, gate: &GateRow) -> Result<(), StoreError> {
 /// Puts another card in the place of the one with the digest `seen`. `Stale` if it is another by now.
 pub fn recard(tx: &mut Tx, gate: &GateRow, seen: &Digest) -> Result<(), StoreError> {
     tx.later(
-        Write::new(
+        Statement::new(
             "UPDATE gates SET card = $1, digest = $2, count = $3 WHERE id = $4 AND digest = $5",
         )
         .bind(json("gates", gate.id, &gate.card)?)
@@ -62,22 +62,26 @@ pub fn recard(tx: &mut Tx, gate: &GateRow, seen: &Digest) -> Result<(), StoreErr
 
 /// A gate.
 pub async fn find(tx: &mut Tx, id: GateId) -> Result<Option<GateRow>, StoreError> {
-    let row =
-        sqlx::query("SELECT id, thread, turn, card, digest, asked_at FROM gates WHERE id = $1")
-            .bind(id.uuid())
-            .fetch_optional(tx.settled().await?)
-            .await?;
+    let row = tx
+        .optional(
+            Statement::new(
+                "SELECT id, thread, turn, card, digest, asked_at FROM gates WHERE id = $1",
+            )
+            .bind(id),
+        )
+        .await?;
     row.map(|row| gate(&row)).transpose()
 }
 
 /// The gates of a thread, oldest first.
 pub async fn of_thread(tx: &mut Tx, thread: ThreadId) -> Result<Vec<GateRow>, StoreError> {
-    sqlx::query(
-        "SELECT id, thread, turn, card, digest, asked_at FROM gates
+    tx.all(
+        Statement::new(
+            "SELECT id, thread, turn, card, digest, asked_at FROM gates
          WHERE thread = $1 ORDER BY asked_at, id",
+        )
+        .bind(thread),
     )
-    .bind(thread.uuid())
-    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(gate)
@@ -114,9 +118,7 @@ pub async fn list(tx: &mut Tx, which: Which, limit: u32) -> Result<Vec<GateRow>,
              ORDER BY asked_at DESC, id DESC LIMIT $1"
         }
     };
-    sqlx::query(statement)
-        .bind(i64::from(limit))
-        .fetch_all(tx.settled().await?)
+    tx.all(Statement::new(statement).bind(i64::from(limit)))
         .await?
         .iter()
         .map(gate)
@@ -125,16 +127,14 @@ pub async fn list(tx: &mut Tx, which: Which, limit: u32) -> Result<Vec<GateRow>,
 
 /// How many gates of a thread wait.
 pub async fn pending_in(tx: &mut Tx, thread: ThreadId) -> Result<u32, StoreError> {
-    let row = sqlx::query(
+    let row = tx.one(Statement::new(
         "SELECT COUNT(DISTINCT gate) AS n FROM calls WHERE thread = $1 AND state = 'pending'",
-    )
-    .bind(thread.uuid())
-    .fetch_one(tx.settled().await?)
+    ).bind(thread))
     .await?;
     Reader::new(&row, "calls", thread).count("n")
 }
 
-fn gate(row: &sqlx::sqlite::SqliteRow) -> Result<GateRow, StoreError> {
+fn gate(row: &Row) -> Result<GateRow, StoreError> {
     let id = Reader::new(row, "gates", "?").id("id")?;
     let row = Reader::new(row, "gates", id);
     Ok(GateRow {

@@ -6,6 +6,7 @@ use kazma_domain::{Digest, Service};
 use crate::{
     StoreError, Tx,
     row::{Reader, micros},
+    statement::Statement,
 };
 
 /// The key on record for a service.
@@ -32,9 +33,11 @@ pub struct TokenRow {
 
 /// The key on record for `service`.
 pub async fn identity(tx: &mut Tx, service: Service) -> Result<Option<IdentityRow>, StoreError> {
-    let row = sqlx::query("SELECT public_key, not_after FROM identities WHERE service = $1")
-        .bind(service.name())
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(
+            Statement::new("SELECT public_key, not_after FROM identities WHERE service = $1")
+                .bind(service.name()),
+        )
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "identities", service);
@@ -52,15 +55,16 @@ pub async fn record_identity(
     service: Service,
     identity: &IdentityRow,
 ) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO identities (service, public_key, not_after) VALUES ($1, $2, $3)
+    tx.execute(
+        Statement::new(
+            "INSERT INTO identities (service, public_key, not_after) VALUES ($1, $2, $3)
          ON CONFLICT (service) DO UPDATE
          SET public_key = excluded.public_key, not_after = excluded.not_after",
+        )
+        .bind(service.name())
+        .bind(&identity.public_key)
+        .bind(micros(identity.not_after)),
     )
-    .bind(service.name())
-    .bind(identity.public_key.as_bytes().as_slice())
-    .bind(micros(identity.not_after))
-    .execute(tx.settled().await?)
     .await?;
     Ok(())
 }
@@ -72,45 +76,51 @@ pub async fn add_token(
     service: Service,
     expires_at: Timestamp,
 ) -> Result<bool, StoreError> {
-    let done = sqlx::query(
-        "INSERT INTO join_tokens (digest, service, expires_at) VALUES ($1, $2, $3)
+    let done = tx
+        .execute(
+            Statement::new(
+                "INSERT INTO join_tokens (digest, service, expires_at) VALUES ($1, $2, $3)
          ON CONFLICT (digest) DO NOTHING",
-    )
-    .bind(digest.as_bytes().as_slice())
-    .bind(service.name())
-    .bind(micros(expires_at))
-    .execute(tx.settled().await?)
-    .await?;
-    Ok(done.rows_affected() > 0)
+            )
+            .bind(digest)
+            .bind(service.name())
+            .bind(micros(expires_at)),
+        )
+        .await?;
+    Ok(done > 0)
 }
 
 /// Every token that was not used.
 pub async fn unused_tokens(tx: &mut Tx) -> Result<Vec<TokenRow>, StoreError> {
-    sqlx::query("SELECT digest, service, expires_at FROM join_tokens WHERE used_at IS NULL")
-        .fetch_all(tx.settled().await?)
-        .await?
-        .iter()
-        .map(|row| {
-            let row = Reader::new(row, "join_tokens", "unused");
-            Ok(TokenRow {
-                digest: row.digest("digest")?,
-                service: row.word("service")?,
-                expires_at: row.time("expires_at")?,
-                used_at: None,
-            })
+    tx.all(Statement::new(
+        "SELECT digest, service, expires_at FROM join_tokens WHERE used_at IS NULL",
+    ))
+    .await?
+    .iter()
+    .map(|row| {
+        let row = Reader::new(row, "join_tokens", "unused");
+        Ok(TokenRow {
+            digest: row.digest("digest")?,
+            service: row.word("service")?,
+            expires_at: row.time("expires_at")?,
+            used_at: None,
         })
-        .collect()
+    })
+    .collect()
 }
 
 /// Marks a token as used. `Stale` if it was.
 pub async fn use_token(tx: &mut Tx, digest: &Digest, at: Timestamp) -> Result<(), StoreError> {
-    let done =
-        sqlx::query("UPDATE join_tokens SET used_at = $1 WHERE digest = $2 AND used_at IS NULL")
+    let done = tx
+        .execute(
+            Statement::new(
+                "UPDATE join_tokens SET used_at = $1 WHERE digest = $2 AND used_at IS NULL",
+            )
             .bind(micros(at))
-            .bind(digest.as_bytes().as_slice())
-            .execute(tx.settled().await?)
-            .await?;
-    if done.rows_affected() == 1 {
+            .bind(digest),
+        )
+        .await?;
+    if done == 1 {
         Ok(())
     } else {
         Err(StoreError::Stale {
@@ -122,9 +132,7 @@ pub async fn use_token(tx: &mut Tx, digest: &Digest, at: Timestamp) -> Result<()
 
 /// Forgets tokens that expired before `now`.
 pub async fn forget_tokens(tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
-    sqlx::query("DELETE FROM join_tokens WHERE expires_at < $1")
-        .bind(micros(now))
-        .execute(tx.settled().await?)
+    tx.execute(Statement::new("DELETE FROM join_tokens WHERE expires_at < $1").bind(micros(now)))
         .await?;
     Ok(())
 }

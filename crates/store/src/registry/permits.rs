@@ -6,7 +6,7 @@ use kazma_domain::{CallId, PermitId};
 use crate::{
     StoreError, Tx,
     row::{Reader, micros},
-    tx::Write,
+    statement::Statement,
 };
 
 /// A permit as it was minted.
@@ -29,7 +29,7 @@ pub fn insert(tx: &mut Tx, permit: &PermitRow) -> Result<(), StoreError> {
     let epoch = i64::try_from(permit.epoch)
         .map_err(|error| StoreError::inconsistent("permits", permit.id, error))?;
     tx.later(
-        Write::new(
+        Statement::new(
             "INSERT INTO permits (id, call, epoch, minted_at, expires_at)
              VALUES ($1, $2, $3, $4, $5)",
         )
@@ -44,9 +44,11 @@ pub fn insert(tx: &mut Tx, permit: &PermitRow) -> Result<(), StoreError> {
 
 /// A permit, if this registry minted it.
 pub async fn find(tx: &mut Tx, id: PermitId) -> Result<Option<PermitRow>, StoreError> {
-    let row = sqlx::query("SELECT call, epoch, minted_at, expires_at FROM permits WHERE id = $1")
-        .bind(id.uuid())
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(
+            Statement::new("SELECT call, epoch, minted_at, expires_at FROM permits WHERE id = $1")
+                .bind(id),
+        )
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "permits", id);

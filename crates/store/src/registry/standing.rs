@@ -1,9 +1,8 @@
 //! How everything stands, in a few numbers that cost little to read: each is the end of an index.
 
 use jiff::Timestamp;
-use sqlx::Row as _;
 
-use crate::{StoreError, Tx, row::Reader};
+use crate::{StoreError, Tx, row::Reader, statement::Statement};
 
 /// How the registry stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,40 +28,36 @@ pub struct Standing {
 /// Reads how it stands.
 pub async fn standing(tx: &mut Tx) -> Result<Standing, StoreError> {
     // The conditions are those of the indexes, word for word: only then are they used.
-    let row = sqlx::query(
-        "SELECT
+    let row = tx
+        .one(Statement::new(
+            "SELECT
            (SELECT COUNT(*) FROM calls WHERE state = 'pending') AS pending,
            (SELECT COUNT(*) FROM calls WHERE state = 'approved') AS approved,
            (SELECT COUNT(*) FROM calls WHERE state = 'claimed') AS claimed,
            (SELECT COALESCE(MAX(seq), 0) FROM audit) AS audit_head,
            (SELECT COALESCE(MAX(seq), 0) FROM audit_heads) AS audit_signed",
-    )
-    .fetch_one(tx.settled().await?)
-    .await?;
+        ))
+        .await?;
     let numbers = Reader::new(&row, "calls", "*");
-    let waiting = sqlx::query(
-        "SELECT COUNT(*) AS n, MIN(asked_at) AS oldest FROM gates
+    let waiting = tx
+        .one(Statement::new(
+            "SELECT COUNT(*) AS n, MIN(asked_at) AS oldest FROM gates
          WHERE id IN (SELECT gate FROM calls WHERE state = 'pending')",
-    )
-    .fetch_one(tx.settled().await?)
-    .await?;
-    let turns = sqlx::query(
-        "SELECT state, COUNT(*) AS n FROM turns
+        ))
+        .await?;
+    let turns = tx
+        .all(Statement::new(
+            "SELECT state, COUNT(*) AS n FROM turns
          WHERE state IN ('open', 'running', 'parked') GROUP BY state",
-    )
-    .fetch_all(tx.settled().await?)
-    .await?
-    .iter()
-    .map(|row| Ok((row.try_get("state")?, row.try_get("n")?)))
-    .collect::<Result<_, StoreError>>()?;
+        ))
+        .await?
+        .iter()
+        .map(|row| Ok((row.get("state")?, row.get("n")?)))
+        .collect::<Result<_, StoreError>>()?;
     let gates = Reader::new(&waiting, "gates", "*");
-    let oldest = match gates.get::<Option<i64>>("oldest")? {
-        Some(_) => Some(gates.time("oldest")?),
-        None => None,
-    };
     Ok(Standing {
         gates: gates.get("n")?,
-        oldest,
+        oldest: gates.time_option("oldest")?,
         pending: numbers.get("pending")?,
         approved: numbers.get("approved")?,
         claimed: numbers.get("claimed")?,

@@ -4,7 +4,7 @@
 
 use kazma_domain::Digest;
 
-use crate::{StoreError, Tx, row::Reader};
+use crate::{StoreError, Tx, row::Reader, statement::Statement};
 
 /// The ends, as one transaction sees them.
 #[derive(Debug, Clone, Copy)]
@@ -22,14 +22,14 @@ pub(crate) async fn tail(tx: &mut Tx) -> Result<Tail, StoreError> {
     if let Some(tail) = tx.tail {
         return Ok(tail);
     }
-    let row = sqlx::query(
-        "SELECT (SELECT COALESCE(MAX(seq), 0) FROM events) AS event,
+    let row = tx
+        .one(Statement::new(
+            "SELECT (SELECT COALESCE(MAX(seq), 0) FROM events) AS event,
                 (SELECT MAX(seq) FROM audit) AS audit,
                 (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS hash,
                 COALESCE((SELECT value FROM meta WHERE name = 'epoch'), '1') AS epoch",
-    )
-    .fetch_one(tx.settled().await?)
-    .await?;
+        ))
+        .await?;
     let row = Reader::new(&row, "meta", "tail");
     let audit = match row.get::<Option<i64>>("audit")? {
         Some(seq) => Some((seq, row.digest("hash")?)),

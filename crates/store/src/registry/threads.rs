@@ -7,12 +7,11 @@ use kazma_wire::{
     gateway::ThreadSummary,
     view::TurnView,
 };
-use sqlx::Row as _;
 
 use crate::{
     StoreError, Tx,
-    row::{Reader, json, micros},
-    tx::Write,
+    row::{Reader, Row, json, micros},
+    statement::Statement,
 };
 
 /// Characters of a thread's title.
@@ -34,7 +33,7 @@ pub struct TurnRow {
 /// Begins a thread.
 pub fn insert(tx: &mut Tx, id: ThreadId, by: PersonId, at: Timestamp) {
     tx.later(
-        Write::new(
+        Statement::new(
             "INSERT INTO threads (id, created_at, created_by, changed_at) VALUES ($1, $2, $3, $2)",
         )
         .bind(id)
@@ -45,9 +44,8 @@ pub fn insert(tx: &mut Tx, id: ThreadId, by: PersonId, at: Timestamp) {
 
 /// When a thread began; none if there is no such thread.
 pub async fn created_at(tx: &mut Tx, id: ThreadId) -> Result<Option<Timestamp>, StoreError> {
-    let row = sqlx::query("SELECT created_at FROM threads WHERE id = $1")
-        .bind(id.uuid())
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(Statement::new("SELECT created_at FROM threads WHERE id = $1").bind(id))
         .await?;
     row.map(|row| Reader::new(&row, "threads", id).time("created_at"))
         .transpose()
@@ -56,40 +54,47 @@ pub async fn created_at(tx: &mut Tx, id: ThreadId) -> Result<Option<Timestamp>, 
 /// Notes that something happened in a thread.
 pub fn touch(tx: &mut Tx, id: ThreadId, at: Timestamp) {
     tx.later(
-        Write::new("UPDATE threads SET changed_at = MAX(changed_at, $1) WHERE id = $2")
-            .bind(micros(at))
-            .bind(id)
-            .seen("threads", id),
+        Statement::new(
+            "UPDATE threads SET changed_at = CASE WHEN changed_at < $1 THEN $1 ELSE changed_at END
+                 WHERE id = $2",
+        )
+        .bind(micros(at))
+        .bind(id)
+        .seen("threads", id),
     );
 }
 
 /// Gives a thread that has none yet its title.
 pub async fn entitle(tx: &mut Tx, id: ThreadId, text: &str) -> Result<(), StoreError> {
+    // PostgreSQL keeps no NUL; other control characters are no part of a title either.
     let title: String = text
-        .split_whitespace()
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
         .take(TITLE)
         .collect();
-    sqlx::query("UPDATE threads SET title = $1 WHERE id = $2 AND title = ''")
-        .bind(title)
-        .bind(id.uuid())
-        .execute(tx.settled().await?)
-        .await?;
+    tx.execute(
+        Statement::new("UPDATE threads SET title = $1 WHERE id = $2 AND title = ''")
+            .bind(title)
+            .bind(id),
+    )
+    .await?;
     Ok(())
 }
 
 /// At most `limit` threads, the last changed first.
 pub async fn summaries(tx: &mut Tx, limit: u32) -> Result<Vec<ThreadSummary>, StoreError> {
-    sqlx::query(
-        "SELECT t.id, t.title, t.created_at, t.changed_at,
+    tx.all(
+        Statement::new(
+            "SELECT t.id, t.title, t.created_at, t.changed_at,
                 (SELECT COUNT(DISTINCT c.gate) FROM calls c
                  WHERE c.thread = t.id AND c.state = 'pending') AS pending
          FROM threads t ORDER BY t.changed_at DESC, t.id DESC LIMIT $1",
+        )
+        .bind(i64::from(limit)),
     )
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(|row| {
@@ -115,7 +120,7 @@ pub fn open_turn(
     changed: i64,
 ) {
     tx.later(
-        Write::new(
+        Statement::new(
             "INSERT INTO turns (id, thread, state, opened_at, message, changed, wait)
              VALUES ($1, $2, 'open', $3, 0, $4, $5)",
         )
@@ -130,7 +135,7 @@ pub fn open_turn(
 /// Says which entry of the ledger is the message of a turn.
 pub fn set_message(tx: &mut Tx, turn: TurnId, message: MessageId) {
     tx.later(
-        Write::new(
+        Statement::new(
             "UPDATE turns SET message = (SELECT seq FROM entries WHERE id = $1) WHERE id = $2",
         )
         .bind(message)
@@ -140,9 +145,8 @@ pub fn set_message(tx: &mut Tx, turn: TurnId, message: MessageId) {
 
 /// A turn.
 pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError> {
-    let row = sqlx::query("SELECT thread, state, wait FROM turns WHERE id = $1")
-        .bind(id.uuid())
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(Statement::new("SELECT thread, state, wait FROM turns WHERE id = $1").bind(id))
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "turns", id);
@@ -159,7 +163,7 @@ pub async fn turn(tx: &mut Tx, id: TurnId) -> Result<Option<TurnRow>, StoreError
 /// Moves a turn from the state it was seen in. `Stale` if it is in another by now.
 pub fn move_turn(tx: &mut Tx, seen: &TurnRow, to: TurnState, changed: i64) {
     tx.later(
-        Write::new("UPDATE turns SET state = $1, changed = $2 WHERE id = $3 AND state = $4")
+        Statement::new("UPDATE turns SET state = $1, changed = $2 WHERE id = $3 AND state = $4")
             .bind(to.name())
             .bind(changed)
             .bind(seen.id)
@@ -170,13 +174,15 @@ pub fn move_turn(tx: &mut Tx, seen: &TurnRow, to: TurnState, changed: i64) {
 
 /// The live turns that changed after `after`, oldest first, and the last change among them.
 pub async fn live_turns(tx: &mut Tx, after: i64) -> Result<(Vec<LiveTurn>, i64), StoreError> {
-    let rows = sqlx::query(
-        "SELECT id, thread, state, message, changed FROM turns
+    let rows = tx
+        .all(
+            Statement::new(
+                "SELECT id, thread, state, message, changed FROM turns
          WHERE state IN ('open', 'running', 'parked') AND changed > $1 ORDER BY message",
-    )
-    .bind(after)
-    .fetch_all(tx.settled().await?)
-    .await?;
+            )
+            .bind(after),
+        )
+        .await?;
     let mut seq = after;
     let mut turns = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -194,20 +200,21 @@ pub async fn live_turns(tx: &mut Tx, after: i64) -> Result<(Vec<LiveTurn>, i64),
 
 /// The turns of a thread, oldest first.
 pub async fn turns(tx: &mut Tx, thread: ThreadId) -> Result<Vec<TurnView>, StoreError> {
-    sqlx::query("SELECT id, state, opened_at FROM turns WHERE thread = $1 ORDER BY message")
-        .bind(thread.uuid())
-        .fetch_all(tx.settled().await?)
-        .await?
-        .iter()
-        .map(|row| {
-            let row = Reader::new(row, "turns", thread);
-            Ok(TurnView {
-                turn: row.id("id")?,
-                state: row.word("state")?,
-                opened_at: row.time("opened_at")?,
-            })
+    tx.all(
+        Statement::new("SELECT id, state, opened_at FROM turns WHERE thread = $1 ORDER BY message")
+            .bind(thread),
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        let row = Reader::new(row, "turns", thread);
+        Ok(TurnView {
+            turn: row.id("id")?,
+            state: row.word("state")?,
+            opened_at: row.time("opened_at")?,
         })
-        .collect()
+    })
+    .collect()
 }
 
 /// Writes an entry of the ledger.
@@ -225,7 +232,7 @@ pub fn append(
         EntryKind::Reply { .. } => "reply",
     };
     tx.later(
-        Write::new(
+        Statement::new(
             "INSERT INTO entries (id, thread, turn, at, kind, body)
              VALUES ($1, $2, $3, $4, $5, $6)",
         )
@@ -246,14 +253,15 @@ pub async fn entries(
     after: i64,
     limit: u32,
 ) -> Result<Vec<Entry>, StoreError> {
-    sqlx::query(
-        "SELECT id, seq, turn, at, body FROM entries
+    tx.all(
+        Statement::new(
+            "SELECT id, seq, turn, at, body FROM entries
          WHERE thread = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        )
+        .bind(thread)
+        .bind(after)
+        .bind(i64::from(limit)),
     )
-    .bind(thread.uuid())
-    .bind(after)
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(entry)
@@ -266,12 +274,9 @@ pub async fn newest_entries(
     thread: ThreadId,
     limit: u32,
 ) -> Result<Vec<Entry>, StoreError> {
-    sqlx::query(
+    tx.all(Statement::new(
         "SELECT id, seq, turn, at, body FROM entries WHERE thread = $1 ORDER BY seq DESC LIMIT $2",
-    )
-    .bind(thread.uuid())
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
+    ).bind(thread).bind(i64::from(limit)))
     .await?
     .iter()
     .map(entry)
@@ -292,17 +297,18 @@ pub async fn holding(
     let escaped = quoted
         .get(1..quoted.len().saturating_sub(1))
         .unwrap_or_default();
-    sqlx::query(
-        "SELECT id, seq, turn, at, body FROM
-            (SELECT * FROM entries WHERE thread = $1 ORDER BY seq DESC LIMIT $2)
+    tx.all(
+        Statement::new(
+            "SELECT id, seq, turn, at, body FROM
+            (SELECT * FROM entries WHERE thread = $1 ORDER BY seq DESC LIMIT $2) AS newest
          WHERE kind IN ('message', 'result') AND instr(body, $3) > 0
          ORDER BY kind = 'message' DESC, seq DESC LIMIT $4",
+        )
+        .bind(thread)
+        .bind(i64::from(among))
+        .bind(escaped)
+        .bind(i64::from(limit)),
     )
-    .bind(thread.uuid())
-    .bind(i64::from(among))
-    .bind(escaped.to_owned())
-    .bind(i64::from(limit))
-    .fetch_all(tx.settled().await?)
     .await?
     .iter()
     .map(entry)
@@ -311,19 +317,17 @@ pub async fn holding(
 
 /// The agent's last words of a turn, if it has spoken.
 pub async fn reply(tx: &mut Tx, turn: TurnId) -> Result<Option<Entry>, StoreError> {
-    let row = sqlx::query(
+    let row = tx.optional(Statement::new(
         "SELECT e.id, e.seq, e.turn, e.at, e.body FROM entries e JOIN turns t ON t.id = e.turn
          WHERE e.turn = $1 AND e.thread = t.thread AND e.kind = 'reply'
          ORDER BY e.seq DESC LIMIT 1",
-    )
-    .bind(turn.uuid())
-    .fetch_optional(tx.settled().await?)
+    ).bind(turn))
     .await?;
     row.map(|row| entry(&row)).transpose()
 }
 
-fn entry(row: &sqlx::sqlite::SqliteRow) -> Result<Entry, StoreError> {
-    let seq: i64 = row.try_get("seq")?;
+fn entry(row: &Row) -> Result<Entry, StoreError> {
+    let seq: i64 = row.get("seq")?;
     let row = Reader::new(row, "entries", seq);
     Ok(Entry {
         id: row.id("id")?,
@@ -340,10 +344,12 @@ pub async fn by_key(
     thread: ThreadId,
     key: &str,
 ) -> Result<Option<(TurnId, Digest)>, StoreError> {
-    let row = sqlx::query("SELECT turn, digest FROM message_keys WHERE thread = $1 AND key = $2")
-        .bind(thread.uuid())
-        .bind(key)
-        .fetch_optional(tx.settled().await?)
+    let row = tx
+        .optional(
+            Statement::new("SELECT turn, digest FROM message_keys WHERE thread = $1 AND key = $2")
+                .bind(thread)
+                .bind(key),
+        )
         .await?;
     row.map(|row| {
         let row = Reader::new(&row, "message_keys", key);
@@ -355,10 +361,12 @@ pub async fn by_key(
 /// Keeps the key under which a turn was opened.
 pub fn keep_key(tx: &mut Tx, thread: ThreadId, key: &str, text: &Digest, turn: TurnId) {
     tx.later(
-        Write::new("INSERT INTO message_keys (thread, key, digest, turn) VALUES ($1, $2, $3, $4)")
-            .bind(thread)
-            .bind(key)
-            .bind(text)
-            .bind(turn),
+        Statement::new(
+            "INSERT INTO message_keys (thread, key, digest, turn) VALUES ($1, $2, $3, $4)",
+        )
+        .bind(thread)
+        .bind(key)
+        .bind(text)
+        .bind(turn),
     );
 }

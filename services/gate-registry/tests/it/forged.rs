@@ -9,14 +9,14 @@ use kazma_gate_registry::Error;
 use kazma_signing::SigningKey;
 use kazma_store::{
     Database, StoreError,
-    registry::{MIGRATIONS, meta},
+    registry::{SCHEMA, meta},
 };
 use serde_json::json;
 
 use crate::house::House;
 
 fn key(house: &House) -> SigningKey {
-    SigningKey::load(&house.database().with_file_name("permit.key")).unwrap()
+    SigningKey::load(&house.folder().join("permit.key")).unwrap()
 }
 
 /// The same permit with other claims, signed as the registry would.
@@ -94,9 +94,7 @@ async fn a_permit_from_before_a_restore_is_void_and_another_can_be_collected() {
     let before = [house.collect(&filed).await, read.permit.clone().unwrap()];
 
     house.registry.close().await.unwrap();
-    let database = Database::open(&house.database(), &MIGRATIONS)
-        .await
-        .unwrap();
+    let database = Database::open_at(&house.database(), &SCHEMA).await.unwrap();
     database
         .write(|tx| {
             Box::pin(async move {

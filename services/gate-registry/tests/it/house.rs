@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use jiff::{SignedDuration, Timestamp};
 use kazma_domain::{
     Action, Actor, AttemptId, Clock, Decision, Digest, Entropy, Id, Outcome, PersonId, Plan, Role,
@@ -14,7 +14,7 @@ use kazma_domain::{
     permit::SignedPermit,
     plan::{Sandbox, Window},
 };
-use kazma_gate_registry::{Error, LeafIssuer, Options, Registry, WAIT, open};
+use kazma_gate_registry::{Error, LeafIssuer, Options, Place, Registry, Server, WAIT, open, place};
 use kazma_mesh::{IssuedLeaf, MeshError};
 use kazma_metrics::Meters;
 use kazma_wire::{
@@ -23,6 +23,8 @@ use kazma_wire::{
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+use crate::server;
 
 pub(crate) const RUNNER: Service = Service::RunnerApi;
 
@@ -82,19 +84,32 @@ pub(crate) struct House {
     pub(crate) meters: Meters,
     entropy: Arc<Counting>,
     folder: Arc<tempfile::TempDir>,
+    server: Option<Server>,
 }
 
 impl House {
+    /// On the server that the suite is to run on, in a schema of its own; else in a file.
     pub(crate) async fn new() -> Self {
+        Self::at(server::given().map(|url| server::own_schema(&url))).await
+    }
+
+    /// In a file, or on a server.
+    pub(crate) async fn at(server: Option<Server>) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let start = Timestamp::from_second(1_700_000_000).unwrap();
         let clock = Arc::new(ManualClock(Mutex::new(start)));
         let entropy = Arc::new(Counting::default());
         let stop = CancellationToken::new();
         let meters = Meters::default();
-        let registry = start_registry(&folder, &clock, &entropy, stop.clone(), &meters)
-            .await
-            .unwrap();
+        let registry = start_registry(
+            (&folder, server.as_ref()),
+            &clock,
+            &entropy,
+            stop.clone(),
+            &meters,
+        )
+        .await
+        .unwrap();
         let house = Self {
             registry,
             clock,
@@ -102,6 +117,7 @@ impl House {
             meters,
             entropy,
             folder,
+            server,
         };
         // Past the grace that follows every start.
         house.clock.pass(1_000);
@@ -113,8 +129,8 @@ impl House {
         self.registry.close().await.unwrap();
         let stop = CancellationToken::new();
         let meters = Meters::default();
-        let (folder, clock, entropy) = (&self.folder, &self.clock, &self.entropy);
-        let registry = start_registry(folder, clock, entropy, stop.clone(), &meters)
+        let (clock, entropy) = (&self.clock, &self.entropy);
+        let registry = start_registry(self.ground(), clock, entropy, stop.clone(), &meters)
             .await
             .unwrap();
         Self {
@@ -128,12 +144,22 @@ impl House {
     /// Another registry on the same folder, as a second process would start it.
     pub(crate) async fn second(&self) -> Result<Arc<Registry>, Error> {
         let stop = CancellationToken::new();
-        let (folder, clock, entropy) = (&self.folder, &self.clock, &self.entropy);
-        start_registry(folder, clock, entropy, stop, &Meters::default()).await
+        let (clock, entropy) = (&self.clock, &self.entropy);
+        start_registry(self.ground(), clock, entropy, stop, &Meters::default()).await
     }
 
-    pub(crate) fn database(&self) -> Utf8PathBuf {
-        kazma_gate_registry::database_file(Utf8Path::from_path(self.folder.path()).unwrap())
+    fn ground(&self) -> (&tempfile::TempDir, Option<&Server>) {
+        (&self.folder, self.server.as_ref())
+    }
+
+    /// Where its database is.
+    pub(crate) fn database(&self) -> Place {
+        place(&self.folder(), self.server.as_ref()).unwrap()
+    }
+
+    /// Its own folder.
+    pub(crate) fn folder(&self) -> Utf8PathBuf {
+        Utf8PathBuf::try_from(self.folder.path().to_owned()).unwrap()
     }
 
     pub(crate) fn id<K: Kind>(&self) -> Id<K> {
@@ -273,7 +299,7 @@ impl House {
 }
 
 async fn start_registry(
-    folder: &tempfile::TempDir,
+    (folder, server): (&tempfile::TempDir, Option<&Server>),
     clock: &Arc<ManualClock>,
     entropy: &Arc<Counting>,
     stop: CancellationToken,
@@ -281,6 +307,7 @@ async fn start_registry(
 ) -> Result<Arc<Registry>, Error> {
     let options = Options {
         folder: Utf8PathBuf::try_from(folder.path().to_owned()).unwrap(),
+        server: server.cloned(),
         tokens: Vec::new(),
         wait: WAIT,
     };

@@ -1,7 +1,8 @@
-//! The registry as its callers see it, on a real database, with a clock that the test moves.
+//! The registry as its callers see it, on a real database of either kind, with a clock that the test moves.
 
 #![cfg(test)]
 
+mod crash;
 mod filing;
 mod forged;
 mod gates;
@@ -12,4 +13,5 @@ mod metrics;
 mod permits;
 mod polls;
 mod restart;
+mod server;
 mod trail;

@@ -1,4 +1,4 @@
-use kazma_gate_registry::{Error, audit_verify};
+use kazma_gate_registry::{Error, Place, audit_verify};
 use kazma_signing::SigningKey;
 
 use crate::house::House;
@@ -49,11 +49,14 @@ async fn an_erased_payload_is_gone_and_the_chain_still_holds() {
 
 #[tokio::test]
 async fn one_flipped_byte_in_the_file_is_found() {
-    let house = House::new().await;
+    let house = House::at(None).await;
     one_call_through(&house).await;
-    let path = house.database();
+    let place = house.database();
+    let Place::File(path) = &place else {
+        panic!("{place:?}");
+    };
     house.registry.close().await.unwrap();
-    let mut bytes = std::fs::read(&path).unwrap();
+    let mut bytes = std::fs::read(path).unwrap();
     let word = b"call.claimed";
     let places: Vec<usize> = (0..bytes.len() - word.len())
         .filter(|at| &bytes[*at..at + word.len()] == word)
@@ -62,8 +65,8 @@ async fn one_flipped_byte_in_the_file_is_found() {
     for at in places {
         bytes[at] ^= 1;
     }
-    std::fs::write(&path, &bytes).unwrap();
-    let broken = audit_verify(&path, None).await.unwrap_err();
+    std::fs::write(path, &bytes).unwrap();
+    let broken = audit_verify(&place, None).await.unwrap_err();
     assert!(
         matches!(&broken, Error::Audit(at) if at.seq == 6),
         "{broken:?}"

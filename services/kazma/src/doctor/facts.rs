@@ -17,6 +17,7 @@ pub(super) struct Facts {
     /// The runtime that containers are to be made with.
     pub(super) runtime: &'static str,
     pub(super) folder: Folder,
+    pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) port: (SocketAddr, Port),
     pub(super) running: Running,
@@ -73,6 +74,22 @@ pub(super) struct Folder {
     pub(super) writable: bool,
     /// A folder above it that is closed to other users.
     pub(super) closed_above: Option<Utf8PathBuf>,
+}
+
+/// Where the registry's database is.
+#[derive(Debug, Clone)]
+pub(super) enum Store {
+    /// In a file in the data folder.
+    File,
+    /// On a server.
+    Server {
+        /// Which, as it is shown.
+        place: String,
+        /// What it says.
+        said: kazma_store::Look,
+    },
+    /// On a server that cannot be used, and why.
+    Nowhere(String),
 }
 
 /// What time it is said to be.

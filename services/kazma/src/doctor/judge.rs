@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Finding, State,
-    facts::{Facts, Group, Jail, Kernel, Port, Running, Seen},
+    facts::{Facts, Group, Jail, Kernel, Port, Running, Seen, Store},
 };
 
 /// The Landlock ABI that has every rule that services use. Source: `kazma_runtime::confine`.
@@ -32,7 +32,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
         groups(&facts.kernel),
     ];
     all.extend(code(facts));
-    all.extend([folder(facts), clock(facts), port(facts)]);
+    all.extend([folder(facts), store(facts), clock(facts), port(facts)]);
     all.extend(running(facts));
     all
 }
@@ -343,6 +343,37 @@ fn folder(facts: &Facts) -> Finding {
             "",
             "",
         ),
+    }
+}
+
+fn store(facts: &Facts) -> Finding {
+    let line = |state, found: String, means, fix: &str| {
+        finding("registry-store", "Registry", state, found, means, fix)
+    };
+    let (place, said) = match &facts.store {
+        Store::File => {
+            let found = "keeps its state in SQLite, in the data folder";
+            return line(State::Ok, found.to_owned(), "", "");
+        }
+        Store::Nowhere(why) => {
+            return line(
+                State::Broken,
+                format!("cannot use its PostgreSQL: {why}"),
+                "Nothing can be decided, so nothing that needs a decision runs. What was kept is safe.",
+                "Start the server, or correct KAZMA_REGISTRY_DATABASE_URL.",
+            );
+        }
+        Store::Server { place, said } => (place, said),
+    };
+    let found = format!("keeps its state in PostgreSQL {}: {place}", said.version);
+    match &said.holder {
+        Some(by) if matches!(facts.running, Running::No) => line(
+            State::Broken,
+            format!("{found}; used by {by}"),
+            "One registry at a time: another one is refused.",
+            "Stop that one, or name another database by KAZMA_REGISTRY_DATABASE_URL.",
+        ),
+        _ => line(State::Ok, found, "", ""),
     }
 }
 

@@ -18,7 +18,9 @@ use kazma_sandbox_runner::broker::{EngineOptions, EngineReport, EngineRuntime, e
 use rustix::fs::{Access, access, statvfs};
 use serde_json::Value;
 
-use super::facts::{Clock, Facts, Folder, Group, Jail, Kernel, Port, Process, Running, Seen, Told};
+use super::facts::{
+    Clock, Facts, Folder, Group, Jail, Kernel, Port, Process, Running, Seen, Store, Told,
+};
 use crate::{cli, up::sockets};
 
 /// How long one engine, one service or one program may take to answer.
@@ -43,6 +45,7 @@ pub(super) fn facts(options: &cli::Doctor, data: &Utf8Path) -> Result<Facts, Box
         engines: engines(options)?,
         runtime: options.engine.runtime.name(),
         folder: folder(data, root),
+        store: store(options)?,
         clock: clock(data),
         port: (options.listen, port(options.listen, data, &running)),
         running,
@@ -237,6 +240,22 @@ fn folder(data: &Utf8Path, root: bool) -> Folder {
             None
         },
     }
+}
+
+fn store(options: &cli::Doctor) -> Result<Store, BoxError> {
+    let server = match options.store.clone().server() {
+        Ok(Some(server)) => server,
+        Ok(None) => return Ok(Store::File),
+        Err(error) => return Ok(Store::Nowhere(error.to_string())),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let place = server.to_string();
+    Ok(match runtime.block_on(server.look()) {
+        Ok(said) => Store::Server { place, said },
+        Err(error) => Store::Nowhere(format!("{place}: {error}")),
+    })
 }
 
 fn clock(data: &Utf8Path) -> Clock {

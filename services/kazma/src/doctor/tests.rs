@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kazma_sandbox_runner::broker::EngineReport;
 
 use super::{
-    facts::{Clock, Facts, Folder, Group, Jail, Kernel, Port, Process, Running, Seen, Told},
+    facts::{Clock, Facts, Folder, Group, Jail, Kernel, Port, Process, Running, Seen, Store, Told},
     judge::findings,
     *,
 };
@@ -64,6 +64,7 @@ fn sound() -> Facts {
             writable: true,
             closed_above: None,
         },
+        store: Store::File,
         clock: Clock {
             now: at("2026-12-01T12:00:00Z"),
             last_written: Some(at("2026-12-01T11:00:00Z")),
@@ -231,4 +232,43 @@ fn whatever_is_not_well_says_what_it_means_and_what_to_do() {
             "{finding:?}"
         );
     }
+}
+
+#[test]
+fn a_registry_on_a_server() {
+    let on = |holder: Option<&str>| Store::Server {
+        place: "database kazma, schema registry, on db.lan".to_owned(),
+        said: kazma_store::Look {
+            version: 15,
+            holder: holder.map(ToOwned::to_owned),
+        },
+    };
+    let judged = |store, running| {
+        let facts = Facts {
+            store,
+            running,
+            ..sound()
+        };
+        let all = findings(&facts);
+        let found = all.into_iter().find(|one| one.id == "registry-store");
+        let found = found.unwrap();
+        (found.state, found.found)
+    };
+    let (state, found) = judged(on(None), Running::No);
+    assert_eq!(state, State::Ok);
+    assert!(
+        found.contains("PostgreSQL 15") && found.contains("db.lan"),
+        "{found}"
+    );
+    let other = Some("kazma registry, process 7 from 192.0.2.7");
+    let (state, found) = judged(on(other), Running::No);
+    assert_eq!(state, State::Broken);
+    assert!(found.contains("192.0.2.7"), "{found}");
+    // Ours.
+    let (state, _) = judged(on(other), sound().running);
+    assert_eq!(state, State::Ok);
+    let away = Store::Nowhere("database kazma, schema registry, on db.lan: no route".to_owned());
+    let (state, found) = judged(away, Running::No);
+    assert_eq!(state, State::Broken);
+    assert!(found.contains("no route"), "{found}");
 }

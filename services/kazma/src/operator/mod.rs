@@ -6,12 +6,14 @@ mod gates;
 use std::{io::Write, process::ExitCode};
 
 use camino::Utf8PathBuf;
+use kazma_gate_registry::Error;
 use kazma_runtime::BoxError;
 use kazma_signing::SigningKey;
+use kazma_store::StoreError;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{Audit, Operator, Place, Usage, Users},
+    cli::{Audit, Operator, Place, Store, Usage, Users},
     up::default_data_dir,
 };
 
@@ -30,8 +32,8 @@ pub(crate) fn run(command: Operator) -> Result<ExitCode, BoxError> {
             Operator::Users { command } => users(command).await,
             Operator::Gates { command } => gates::run(command).await,
             Operator::Audit {
-                command: Audit::Verify { place },
-            } => verify(&place).await,
+                command: Audit::Verify { place, store },
+            } => verify(&place, store).await,
         }
     })
 }
@@ -62,14 +64,21 @@ async fn users(command: Users) -> Result<ExitCode, BoxError> {
     }
 }
 
-async fn verify(place: &Place) -> Result<ExitCode, BoxError> {
+async fn verify(place: &Place, store: Store) -> Result<ExitCode, BoxError> {
     let folder = data_dir(place).join("gate-registry");
+    let database = kazma_gate_registry::place(&folder, store.server()?.as_ref())?;
     let key = SigningKey::load(&folder.join("permit.key"))?.verifying_key();
-    match kazma_gate_registry::audit_verify(&folder.join("registry.db"), Some(key)).await {
+    match kazma_gate_registry::audit_verify(&database, Some(key)).await {
         Ok(report) => say(&format!(
             "whole: {} records, {} with erased details, {} signed heads, end {}",
             report.records, report.erased, report.heads, report.head
         )),
+        // Where nothing could be read, nothing is known.
+        Err(Error::Store(
+            error @ (StoreError::Unreachable { .. }
+            | StoreError::Unfit { .. }
+            | StoreError::Lost(_)),
+        )) => Err(error.into()),
         Err(error) => {
             say("BROKEN: the record was changed after it was written")?;
             Err(error.into())

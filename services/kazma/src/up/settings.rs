@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) model: Model,
     /// Where searches go.
     pub(crate) search: Option<Origin>,
+    /// The URL of the server that has the registry's database.
+    pub(crate) registry_database: Option<SecretString>,
     pub(crate) production: bool,
     pub(crate) shell: boot::Shell,
     pub(crate) json: bool,
@@ -104,7 +106,12 @@ impl TryFrom<cli::Up> for Settings {
                     .into(),
             ));
         }
+        let registry_database = up.store.url()?;
+        if let Some(url) = &registry_database {
+            cli::server(url)?;
+        }
         Ok(Self {
+            registry_database,
             tier: tier::chosen(up.sandbox, up.engine)?,
             data_dir: absolute(&up.place.data_dir.unwrap_or_else(default_data_dir))?,
             workspace: up.workspace.as_deref().map(absolute).transpose()?,
@@ -168,21 +175,8 @@ fn model(model: cli::Model, demo: bool) -> Result<Model, Usage> {
     let name = model.name.filter(|name| !name.is_empty()).ok_or_else(|| {
         Usage("KAZMA_MODEL: name the model to use at KAZMA_MODEL_BASE_URL".to_owned())
     })?;
-    let api_key = match (model.api_key, model.api_key_file) {
-        (Some(_), Some(_)) => {
-            return Err(Usage(
-                "KAZMA_MODEL_API_KEY and KAZMA_MODEL_API_KEY_FILE are both set; keep one"
-                    .to_owned(),
-            ));
-        }
-        (Some(key), None) => Some(key).filter(|key| !key.expose_secret().is_empty()),
-        (None, Some(file)) => {
-            let text = std::fs::read_to_string(&file)
-                .map_err(|error| Usage(format!("KAZMA_MODEL_API_KEY_FILE: {file}: {error}")))?;
-            Some(SecretString::from(text.trim().to_owned()))
-        }
-        (None, None) => None,
-    };
+    let file = model.api_key_file.as_deref();
+    let api_key = cli::secret(model.api_key, file, "KAZMA_MODEL_API_KEY")?;
     Ok(Model::OpenAi {
         base_url,
         name,
@@ -233,6 +227,14 @@ mod tests {
                 &["--model-base-url", "http://localhost:1/v1"],
                 "KAZMA_MODEL",
             ),
+            (
+                &["--registry-database-url", "mysql://k:secret@db.lan/k"],
+                "KAZMA_REGISTRY_DATABASE_URL",
+            ),
+            (
+                &["--registry-database-url-file", "/nowhere"],
+                "KAZMA_REGISTRY_DATABASE_URL_FILE",
+            ),
         ] {
             let refused = settings(arguments).unwrap_err().to_string();
             assert!(refused.contains(name), "{arguments:?}: {refused}");
@@ -256,7 +258,15 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_shown() {
-        let settings = settings(&["--secret", "0123456789abcdef"]).unwrap();
-        assert!(!format!("{settings:?}").contains("0123456789abcdef"));
+        let url = "postgres://k:hunter2@db.lan/k";
+        let settings = settings(&[
+            "--secret",
+            "0123456789abcdef",
+            "--registry-database-url",
+            url,
+        ]);
+        let shown = format!("{:?}", settings.unwrap());
+        assert!(!shown.contains("0123456789abcdef"));
+        assert!(!shown.contains("hunter2"));
     }
 }

@@ -239,6 +239,11 @@ impl House {
             Service::GateRegistry => Role::GateRegistry {
                 invitations: self.invite(),
                 approval_timeout: self.settings.approval_timeout,
+                database: self
+                    .settings
+                    .registry_database
+                    .as_ref()
+                    .map(|url| url.expose_secret().to_owned()),
             },
             Service::RunnerBroker => Role::RunnerBroker {
                 workspace: self.workspace.clone(),

@@ -1,0 +1,155 @@
+//! A connection to either database. What differs between the two is here and in their own modules.
+
+use sqlx::{Connection as _, Encode, SqlSafeStr, SqliteConnection, Type, query::Query};
+
+use crate::{
+    StoreError,
+    postgres::Session,
+    row::Row,
+    sqlite,
+    statement::{Statement, Value},
+};
+
+/// Begins a transaction with a savepoint for its first request. It takes no lock before it writes.
+pub(crate) const BEGIN: &str = "BEGIN; SAVEPOINT request";
+/// Keeps what a request did, and begins the next one.
+const NEXT: &str = "RELEASE request; SAVEPOINT request";
+/// Undoes what a request did, and begins the next one.
+const UNDO: &str = "ROLLBACK TO request";
+
+/// How far a commit came.
+#[derive(Debug)]
+pub(crate) enum Committed {
+    /// It is durable; whether the next transaction was begun.
+    Yes { begun: bool },
+    /// The transaction is not there any more, so nothing was kept.
+    Lost(StoreError),
+    /// The disk is full, so nothing was kept.
+    Full,
+    /// Nobody knows.
+    Unknown(StoreError),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    Sqlite(SqliteConnection),
+    Postgres(Session),
+}
+
+impl Connection {
+    /// Every row.
+    pub(crate) async fn all(&mut self, statement: Statement) -> Result<Vec<Row>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(connection) => {
+                let rows = bound(statement.sql, statement.values).fetch_all(connection);
+                rows.await?.into_iter().map(Row::Sqlite).collect()
+            }
+            Self::Postgres(session) => {
+                let rows = session.all(statement).await?;
+                rows.into_iter().map(Row::Postgres).collect()
+            }
+        })
+    }
+
+    /// The first row, if there is one.
+    pub(crate) async fn optional(
+        &mut self,
+        statement: Statement,
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(connection) => {
+                let row = bound(statement.sql, statement.values).fetch_optional(connection);
+                row.await?.map(Row::Sqlite)
+            }
+            Self::Postgres(session) => session.optional(statement).await?.map(Row::Postgres),
+        })
+    }
+
+    /// Runs a statement and says how many rows it changed.
+    pub(crate) async fn execute(&mut self, statement: Statement) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(connection) => {
+                let done = bound(statement.sql, statement.values).execute(connection);
+                Ok(done.await?.rows_affected())
+            }
+            Self::Postgres(session) => session.execute(statement).await,
+        }
+    }
+
+    /// Runs statements without values, one after the other.
+    pub(crate) async fn run(&mut self, statements: &'static str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(connection) => {
+                sqlx::raw_sql(statements).execute(connection).await?;
+                Ok(())
+            }
+            Self::Postgres(session) => session.run(statements).await,
+        }
+    }
+
+    /// Begins a transaction with a savepoint for its first request.
+    pub(crate) async fn begin(&mut self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => self.run(BEGIN).await,
+            Self::Postgres(session) => session.begin().await,
+        }
+    }
+
+    /// Keeps what a request did, and begins the next one.
+    pub(crate) async fn next(&mut self) -> Result<(), StoreError> {
+        self.run(NEXT).await
+    }
+
+    /// Undoes what a request did, and begins the next one.
+    pub(crate) async fn undo(&mut self) -> Result<(), StoreError> {
+        self.run(UNDO).await
+    }
+
+    /// Makes everything durable.
+    pub(crate) async fn commit(&mut self) -> Committed {
+        match self {
+            Self::Sqlite(connection) => sqlite::commit(connection).await,
+            Self::Postgres(session) => session.commit().await,
+        }
+    }
+
+    /// Begins one consistent view; its end is a rollback.
+    pub(crate) async fn begin_view(&mut self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => self.run("BEGIN").await,
+            Self::Postgres(session) => session.begin_view().await,
+        }
+    }
+
+    pub(crate) async fn rollback(&mut self) -> Result<(), StoreError> {
+        self.run("ROLLBACK").await
+    }
+
+    pub(crate) async fn close(self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(connection) => Ok(connection.close().await?),
+            Self::Postgres(session) => session.close().await,
+        }
+    }
+}
+
+/// The driver's query with its values.
+pub(crate) fn bound<DB>(
+    sql: impl SqlSafeStr,
+    values: impl IntoIterator<Item = Value>,
+) -> Query<'static, DB, DB::Arguments>
+where
+    DB: sqlx::Database,
+    for<'t> Option<i64>: Encode<'t, DB> + Type<DB>,
+    for<'t> Option<String>: Encode<'t, DB> + Type<DB>,
+    for<'t> Option<Vec<u8>>: Encode<'t, DB> + Type<DB>,
+{
+    values
+        .into_iter()
+        .fold(sqlx::query(sql), |query, value| match value {
+            Value::Number(number) => query.bind(number),
+            Value::Text(text) => query.bind(text),
+            Value::Bytes(bytes) => query.bind(bytes),
+        })
+}

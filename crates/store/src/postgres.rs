@@ -1,0 +1,11 @@
+//! PostgreSQL: where a server is, and what a session with one promises.
+
+mod server;
+mod session;
+
+pub use server::Server;
+pub use session::Look;
+pub(crate) use session::{Role, Session};
+
+#[cfg(test)]
+pub(crate) mod tests;
