@@ -11,6 +11,7 @@ mod crash;
 mod disk;
 mod metrics;
 mod processes;
+mod proxy;
 mod reach;
 mod secrets;
 mod separation;

@@ -411,8 +411,8 @@ pub(crate) async fn refused(mut command: Command) -> Output {
 
 /// The pages' port.
 pub(crate) fn port(ready: &Value) -> u16 {
-    let url = ready["url"].as_str().unwrap();
-    url.rsplit_once(':').unwrap().1.parse().unwrap()
+    let listens = ready["listen"].as_str().unwrap();
+    listens.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
 fn api(ready: &Value) -> Api {

@@ -16,6 +16,8 @@ const SANDBOX_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug, Serialize)]
 pub(crate) struct Announcement {
     pub(crate) url: String,
+    /// Where the pages listen: what a reverse proxy is told.
+    pub(crate) listen: SocketAddr,
     pub(crate) login_url: String,
     pub(crate) api_token: String,
     pub(crate) ready_ms: u64,

@@ -367,6 +367,7 @@ impl House {
             .ok_or("the gateway made no sign-in link")?;
         let announcement = Announcement {
             url: announce::url(self.settings.public_url.as_deref(), self.listen),
+            listen: self.listen,
             login_url: login_url.to_owned(),
             api_token: self.api_token.clone(),
             ready_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
