@@ -70,6 +70,13 @@ def url():
     return decided("url", ["policy", "url"], kind, "ssrf.jsonl", "ssrf-more.jsonl")
 
 
+def sql():
+    def kind(row):
+        return f"{row['expect']}: {row['kind']}"
+
+    return decided("sql", ["policy", "sql"], kind, "sql.jsonl")
+
+
 def fence():
     empty = batch(["fence", "--nonce", NONCE], [{"id": 0, "text": "", "source": "web"}])[0]
     spaced = "".join(c + "\u200b" for c in empty["close"])
@@ -103,6 +110,6 @@ def fence():
     return report("fence", judged)
 
 
-KNOWN = {"url": url, "fence": fence}
+KNOWN = {"sql": sql, "url": url, "fence": fence}
 
 sys.exit(min(1, sum([KNOWN[wanted]() for wanted in sys.argv[2:]])))

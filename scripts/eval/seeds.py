@@ -35,6 +35,11 @@ def fence():
         yield row["text"]
 
 
+def sql():
+    for row in rows("sql.jsonl"):
+        yield row["query"]
+
+
 def url():
     for row in rows("ssrf.jsonl", "ssrf-more.jsonl"):
         first = next(iter(row.get("redirects") or []), {})
@@ -42,7 +47,7 @@ def url():
 
 
 # The others begin with what lies in fuzz/seeds alone.
-KNOWN = {"argv": argv, "code": code, "fence": fence, "url": url}
+KNOWN = {"argv": argv, "code": code, "fence": fence, "sql": sql, "url": url}
 
 name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 for seed in KNOWN.get(name, list)():

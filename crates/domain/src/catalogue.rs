@@ -117,6 +117,20 @@ impl Tool {
                     "pattern": {"type": "string", "description": "A glob over names, such as *.csv."},
                 }),
             ),
+            "sqlite_query" => (
+                "Ask one read-only question of an SQLite file of the workspace: one SELECT, VALUES or WITH … SELECT in \
+                 SQLite's own SQL. The tables stand in sqlite_schema; PRAGMA, ATTACH and EXPLAIN are refused. Returns \
+                 JSON with columns and rows.",
+                json!({
+                    "query": {"type": "string", "description": "One statement, with ? for each value of params."},
+                    "db_path": {"type": "string", "description": "The database file, relative to the workspace."},
+                    "params": {"type": "array", "maxItems": 100,
+                               "items": {"type": ["string", "number", "boolean", "null"]},
+                               "description": "The values of the placeholders, in order."},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 1000,
+                              "description": "Rows to return; 100 unless set."},
+                }),
+            ),
             "file_write" => (
                 "Create or overwrite a text file of the workspace.",
                 json!({
@@ -147,25 +161,31 @@ impl Tool {
             ),
             _ => return None,
         };
-        let required: &[&str] = match self.name {
-            "python_exec" => &["code"],
-            "shell_exec" => &["command"],
-            "file_read" => &["path"],
-            "file_write" => &["path", "content"],
-            "read_url" => &["url"],
-            "web_search" => &["query"],
-            _ => &[],
-        };
         Some(Schema {
             name: self.name,
             description,
             parameters: json!({
                 "type": "object",
                 "properties": parameters,
-                "required": required,
+                "required": self.required(),
                 "additionalProperties": false,
             }),
         })
+    }
+
+    /// The arguments that a built tool cannot do without.
+    fn required(&self) -> &'static [&'static str] {
+        match self.name {
+            "python_exec" => &["code"],
+            "shell_exec" => &["command"],
+            "file_read" => &["path"],
+            // The reference can do without db_path; here it names the database always.
+            "sqlite_query" => &["query", "db_path"],
+            "file_write" => &["path", "content"],
+            "read_url" => &["url"],
+            "web_search" => &["query"],
+            _ => &[],
+        }
     }
 }
 

@@ -76,6 +76,21 @@ pub enum Action {
         /// A glob over names, if only some are wanted.
         pattern: Option<String>,
     },
+    /// Asks one question of one `SQLite` file of the workspace, in a fresh sandbox. It reads and cannot write.
+    QuerySqlite {
+        /// The database's path beneath the workspace.
+        path: String,
+        /// The whole statement.
+        query: String,
+        /// The values of its placeholders, in order.
+        parameters: Vec<serde_json::Value>,
+        /// At most this many rows are returned.
+        limit: u64,
+        /// How long it may run, in milliseconds.
+        timeout_ms: u64,
+        /// Where it runs.
+        sandbox: Sandbox,
+    },
     /// Fetches one address of the internet.
     FetchUrl {
         /// The host that is asked, as the name server is asked for it.
@@ -164,7 +179,9 @@ impl Plan {
     /// The tier that would run this, if it runs code.
     pub fn sandbox(&self) -> Option<&Sandbox> {
         match &self.action {
-            Action::RunPython { sandbox, .. } | Action::RunCommand { sandbox, .. } => Some(sandbox),
+            Action::RunPython { sandbox, .. }
+            | Action::RunCommand { sandbox, .. }
+            | Action::QuerySqlite { sandbox, .. } => Some(sandbox),
             Action::WriteFile { .. }
             | Action::ReadFile { .. }
             | Action::ListFolder { .. }
@@ -217,6 +234,9 @@ impl Plan {
             Action::ReadFile { path, .. } => format!("Read the file {path}."),
             Action::ListFolder { path, .. } if path.is_empty() => "List the workspace.".to_owned(),
             Action::ListFolder { path, .. } => format!("List the folder {path}."),
+            Action::QuerySqlite { path, sandbox, .. } => {
+                format!("Query the database {path} {}, read-only.", sandbox.place())
+            }
             Action::FetchUrl { host, .. } => {
                 format!("Fetch a page from {host}. The address leaves this machine.")
             }

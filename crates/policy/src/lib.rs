@@ -6,6 +6,7 @@ pub mod argv;
 mod floor;
 mod mcp;
 mod provenance;
+pub mod sql;
 
 pub use floor::{POLICY_VERSION, Request, Route, Verdict, decide};
 pub use mcp::{Label, McpAnswer, McpRules, Trust, decide_mcp, label_mcp};

@@ -9,6 +9,8 @@ mod depth;
 mod names;
 mod tree;
 
+pub use names::is_store;
+
 use ruff_python_parser::parse_module;
 use ruff_source_file::LineIndex;
 use ruff_text_size::TextSize;

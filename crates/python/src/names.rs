@@ -33,7 +33,7 @@ pub(crate) fn is_attribute(name: &str) -> bool {
 }
 
 /// Whether a text is the name or path of a store of Kazma, or of what SQLite keeps beside it.
-pub(crate) fn is_store(text: &str) -> bool {
+pub fn is_store(text: &str) -> bool {
     let name = text.rsplit(['/', '\\']).next().unwrap_or(text);
     let name = ["-wal", "-shm", "-journal"]
         .iter()

@@ -53,6 +53,8 @@ pub(crate) enum Policy {
     Url(Batch),
     /// Judge Python code as `python_exec` does
     Code(Batch),
+    /// Judge SQL as `sqlite_query` does
+    Sql(Batch),
 }
 
 /// That rows come on standard input.

@@ -385,6 +385,21 @@ fn exact(plan: &Plan) -> Vec<Exact> {
                 .chain(names)
                 .collect()
         }
+        Action::QuerySqlite {
+            path,
+            query,
+            parameters,
+            ..
+        } => {
+            let values = parameters
+                .iter()
+                .enumerate()
+                .map(|(n, value)| Exact::field(&format!("value {}", n + 1), &value.to_string()));
+            [Exact::field("database", path), Exact::code("query", query)]
+                .into_iter()
+                .chain(values)
+                .collect()
+        }
         Action::FetchUrl {
             host, url, sends, ..
         } => vec![
@@ -479,10 +494,13 @@ fn details(view: &GateView) -> Vec<Detail> {
     };
     let mut rows = vec![code("Tool", plan.tool.clone())];
     if let Some(arguments) = plan.arguments.as_object() {
-        // the code, the content and the command stand above, whole.
-        let small = arguments
-            .iter()
-            .filter(|(name, _)| !matches!(name.as_str(), "code" | "content" | "command"));
+        // the code, the content, the command and the question stand above, whole.
+        let question = matches!(plan.action, Action::QuerySqlite { .. });
+        let small = arguments.iter().filter(|(name, _)| match name.as_str() {
+            "code" | "content" | "command" => false,
+            "query" | "params" => !question,
+            _ => true,
+        });
         rows.extend(
             small.map(|(name, value)| code(&format!("Argument {name}"), value.to_string())),
         );
@@ -521,6 +539,14 @@ fn details(view: &GateView) -> Vec<Detail> {
                     .map(|digest| code("File now", digest.to_string())),
             );
             rows.push(code("File afterwards", after.to_string()));
+        }
+        Action::QuerySqlite {
+            limit: most,
+            timeout_ms,
+            ..
+        } => {
+            rows.push(words("Returned", format!("at most {most} rows")));
+            rows.push(words("Time limit", limit(*timeout_ms)));
         }
         Action::FetchUrl { part, .. } => rows.push(words(
             "Returned",

@@ -4,6 +4,7 @@ mod argv;
 mod batch;
 mod code;
 mod fence;
+mod sql;
 mod url;
 
 pub(crate) use fence::run as fence;
@@ -20,5 +21,6 @@ pub(crate) fn run(command: Policy) -> Result<ExitCode, BoxError> {
         Policy::Argv(options) => argv::run(&options),
         Policy::Url(_) => url::run(),
         Policy::Code(_) => code::run(),
+        Policy::Sql(_) => sql::run(),
     }
 }

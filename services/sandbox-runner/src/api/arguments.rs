@@ -6,13 +6,18 @@ use kazma_domain::{Service, Tool, plan::Window};
 use kazma_wire::Problem;
 use serde_json::Value;
 
-use crate::executor::{Fields, wrong};
+use crate::{
+    broker::QUERY_LIMIT_MAX,
+    executor::{Fields, wrong},
+};
 
 /// How long code or a command may run unless the call says so, in seconds. Source: the reference's `python_exec` and
 /// `shell_exec`.
 const TIMEOUT_SECONDS: u64 = 30;
 /// The longest that a call may ask for, in seconds.
 const TIMEOUT_MAX_SECONDS: u64 = 300;
+/// Rows that a query returns unless the call says so. Source: the reference's `sqlite_query`.
+const ROWS: u64 = 100;
 /// Lines that a read returns where only the first is given.
 const LINES: u64 = 2_000;
 /// The largest whole number that JSON carries exactly (RFC 7493).
@@ -40,6 +45,12 @@ pub(crate) enum Request {
     Write {
         path: String,
         content: String,
+    },
+    Query {
+        path: String,
+        query: String,
+        parameters: Vec<Value>,
+        limit: u64,
     },
 }
 
@@ -87,6 +98,12 @@ impl Request {
                     content: fields.text("content")?,
                 }
             }
+            "sqlite_query" => Self::Query {
+                query: fields.text("query")?,
+                path: database(&mut fields)?,
+                parameters: fields.list("params")?,
+                limit: fields.number("limit", 1, QUERY_LIMIT_MAX)?.unwrap_or(ROWS),
+            },
             _ => return Err(wrong("tool", format!("The runner has no tool {tool:?}."))),
         };
         fields.finish()?;
@@ -97,6 +114,17 @@ impl Request {
 fn timeout(fields: &mut Fields) -> Result<Duration, Problem> {
     let seconds = fields.number("timeout", 1, TIMEOUT_MAX_SECONDS)?;
     Ok(Duration::from_secs(seconds.unwrap_or(TIMEOUT_SECONDS)))
+}
+
+/// The reference falls back on a database of its own when none is named; here every database is a file of the workspace.
+fn database(fields: &mut Fields) -> Result<String, Problem> {
+    fields.optional_text("db_path")?.ok_or_else(|| {
+        wrong(
+            "arguments.db_path",
+            "db_path is missing. Name the database file of the workspace, such as data/shop.db; file_list finds it."
+                .to_owned(),
+        )
+    })
 }
 
 fn encoding(fields: &mut Fields) -> Result<(), Problem> {

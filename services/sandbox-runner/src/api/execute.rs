@@ -20,6 +20,7 @@ use super::{
     live::Live,
     outcome::{self, Printed},
     planner::{self, Act, Planner},
+    query,
     workspace::{Returned, WriteFailed},
 };
 use crate::{
@@ -135,6 +136,10 @@ impl Workbench {
         timeout: Duration,
     ) -> Finish {
         let call = redeemed.call();
+        let asked = match &program {
+            Program::Sqlite(query) => Some(query.path.clone()),
+            Program::Python { .. } | Program::Command(_) => None,
+        };
         let spec = CodeSpec {
             program,
             image,
@@ -173,10 +178,16 @@ impl Workbench {
                 ..
             }) => self.lost(call, what).await,
             Some(ended) => match outcome::outcome(&ended, timeout) {
-                Some(outcome) => Finish::Settled(SettleRequest {
-                    outcome,
-                    output: printed.output(&ended),
-                }),
+                Some(outcome) => {
+                    let request = SettleRequest {
+                        outcome,
+                        output: printed.output(&ended),
+                    };
+                    Finish::Settled(match asked {
+                        Some(path) => query::answered(request, &ended, path),
+                        None => request,
+                    })
+                }
                 None => {
                     self.lost(call, "How the code ended is not known.".to_owned())
                         .await
@@ -204,6 +215,7 @@ fn writes(action: &Action) -> bool {
         Action::WriteFile { .. } => true,
         Action::RunCommand { writable, .. } => !writable.is_empty(),
         Action::RunPython { .. }
+        | Action::QuerySqlite { .. }
         | Action::ReadFile { .. }
         | Action::ListFolder { .. }
         | Action::FetchUrl { .. }

@@ -11,6 +11,7 @@ mod live;
 mod metrics;
 mod outcome;
 mod planner;
+mod query;
 mod recovery;
 mod routes;
 #[cfg(test)]

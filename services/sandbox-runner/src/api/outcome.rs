@@ -124,7 +124,7 @@ pub(crate) fn outcome(ended: &Ended, timeout: Duration) -> Option<Outcome> {
 }
 
 /// A length of time for people: `30 s`, `0.04 s`, `0.003 s`, `12.5 s`.
-fn seconds(length: Duration) -> String {
+pub(crate) fn seconds(length: Duration) -> String {
     if length.subsec_nanos() == 0 && length.as_secs() > 0 {
         return format!("{} s", length.as_secs());
     }

@@ -50,6 +50,12 @@ impl Planner {
         match request {
             Request::Python { code, timeout } => self.python(code, timeout).await,
             Request::Command { line, timeout } => self.command(line, timeout).await,
+            Request::Query {
+                path,
+                query,
+                parameters,
+                limit,
+            } => self.query(path, query, parameters, limit).await,
             request => {
                 let workspace = self.workspace.clone();
                 tokio::task::spawn_blocking(move || on_files(&workspace, request))
@@ -173,7 +179,7 @@ fn on_files(workspace: &Workspace, request: Request) -> Result<(Action, Act), Re
             };
             Ok((action, Act::Write(Box::new(write))))
         }
-        Request::Python { .. } | Request::Command { .. } => {
+        Request::Python { .. } | Request::Command { .. } | Request::Query { .. } => {
             Err(Refused::new("internal", "Code is not planned here."))
         }
     }
@@ -184,6 +190,7 @@ pub(crate) fn what_changed(filed: &Plan, now: &Plan) -> String {
     match (&filed.action, &now.action) {
         (Action::RunPython { sandbox: then, .. }, Action::RunPython { sandbox: now, .. })
         | (Action::RunCommand { sandbox: then, .. }, Action::RunCommand { sandbox: now, .. })
+        | (Action::QuerySqlite { sandbox: then, .. }, Action::QuerySqlite { sandbox: now, .. })
             if then != now =>
         {
             if then.tier != now.tier || then.runtime != now.runtime {

@@ -38,6 +38,17 @@ impl Workbench {
                 self.what_became_of_write(claim, path, before.as_ref(), after)
                     .await
             }
+            Action::QuerySqlite { .. } => {
+                if let Err(error) = self.planner.code.cancel(claim.call.id).await {
+                    tracing::warn!(
+                        error = error.to_string(),
+                        "an old run could not be cancelled"
+                    );
+                }
+                failed(
+                    "interrupted: the runner was started anew while it read; nothing was changed",
+                )
+            }
             Action::ReadFile { .. } | Action::ListFolder { .. } => failed(
                 "interrupted: the runner was started anew while it read; nothing was changed",
             ),

@@ -13,6 +13,7 @@ mod options;
 mod pool;
 mod pooled;
 mod protocol;
+mod query;
 mod server;
 mod tier;
 mod workshop;
@@ -28,6 +29,7 @@ pub use options::{BrokerOptions, TierChoice};
 pub use protocol::{
     BrokerStatus, CODE_MAX, OUTPUT_CAP_MAX, PoolDepth, Program, Readiness, RunSpec, TIMEOUT_MAX,
 };
+pub use query::{QUERY_LIMIT_MAX, Query};
 pub use server::{listen, serve, serve_tier};
 pub use tier::Tier;
 

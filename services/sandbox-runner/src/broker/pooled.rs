@@ -227,6 +227,10 @@ impl<W: Workshop> PooledTier<W> {
                 let made = self.take(&pool, None, cancel).await?;
                 return Ok((made, Task::Python(code.clone().into_bytes())));
             }
+            Program::Sqlite(query) => {
+                let task = query.task(spec.timeout).map_err(|no| not_made(&no))?;
+                return Ok((self.take(&pool, None, cancel).await?, task));
+            }
             Program::Command(command) => command,
         };
         command

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::UnixStream;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-use super::{BrokerError, Command};
+use super::{BrokerError, Command, Query};
 use crate::jail::{Chunk, Enforcement, Finished, Limits, millis};
 
 /// Bytes of one snippet.
@@ -34,13 +34,15 @@ pub enum Program {
     },
     /// One program with its arguments.
     Command(Command),
+    /// One question of one database of the workspace, asked by a program of this build.
+    Sqlite(Query),
 }
 
 impl Program {
     /// The folders that it may write, from the workspace.
     pub fn writable(&self) -> &[String] {
         match self {
-            Self::Python { .. } => &[],
+            Self::Python { .. } | Self::Sqlite(_) => &[],
             Self::Command(command) => &command.writable,
         }
     }
@@ -85,6 +87,7 @@ impl RunSpec {
             }
             Program::Python { .. } => {}
             Program::Command(command) => command.check_shape()?,
+            Program::Sqlite(query) => query.check()?,
         }
         if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX {
             return Err(format!(

@@ -89,6 +89,18 @@ impl Fields {
             })
     }
 
+    /// A list that may be there; an empty one where it is not.
+    pub(crate) fn list(&mut self, name: &str) -> Result<Vec<Value>, Problem> {
+        match self.given.remove(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => Ok(list),
+            Some(_) => Err(wrong(
+                &format!("arguments.{name}"),
+                format!("{name} must be a list."),
+            )),
+        }
+    }
+
     /// Refuses what was not read.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.given.keys().next() {

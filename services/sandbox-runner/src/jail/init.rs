@@ -297,9 +297,11 @@ fn serve(control: &UnixStream, python: &Child, mut input: ChildStdin) -> Result<
     tell(control, &Report::Locked).map_err(step("report"))?;
     wait_for_code(control, python)?;
     let main = match read_task(control).map_err(step("read the task"))? {
-        Task::Python(code) => {
-            // A Python that has ended already is reported below.
-            let _ = input.write_all(&for_python(&code));
+        task @ (Task::Python(_) | Task::Fixed { .. }) => {
+            if let Some(said) = task.for_python() {
+                // A Python that has ended already is reported below.
+                let _ = input.write_all(&said);
+            }
             drop(input);
             python
         }
@@ -369,14 +371,6 @@ fn read_task(mut control: &UnixStream) -> io::Result<Task> {
         .take(u64::from(u32::from_be_bytes(length)))
         .read_to_end(&mut bytes)?;
     Task::parse(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
-}
-
-/// Code as the bootstrap takes it: with its length before it.
-fn for_python(code: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(code.len()).unwrap_or_default();
-    let mut framed = length.to_be_bytes().to_vec();
-    framed.extend_from_slice(code);
-    framed
 }
 
 /// Reaps whatever ends, orphans of the snippet included, until `main` does.

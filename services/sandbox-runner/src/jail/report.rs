@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Which orders the init understands. An image is older or newer than the broker when somebody forgot to make it anew.
-const SPOKEN: &str = "2";
+const SPOKEN: &str = "3";
 
 /// One report of the init.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -71,7 +71,7 @@ async fn writing(house: &House, argv: &[&str], folders: &[&str]) -> Collected {
 }
 
 /// Runs a test in a jail, and in containers of each kind.
-async fn each(test: impl AsyncFn(&House)) {
+pub(crate) async fn each(test: impl AsyncFn(&House)) {
     let house = House::open().await;
     give(&house.workspace, 0o2750);
     test(&house).await;

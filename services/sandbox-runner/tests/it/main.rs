@@ -20,5 +20,6 @@ mod escape;
 mod house;
 mod orphans;
 mod pool;
+mod queries;
 mod service;
 mod traps;

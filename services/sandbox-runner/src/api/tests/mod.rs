@@ -3,6 +3,7 @@
 mod commands;
 mod doubles;
 mod execution;
+mod queries;
 mod recovery;
 mod surface;
 

@@ -117,6 +117,28 @@ impl Workspace {
         Arc::clone(&self.writer).lock_owned().await
     }
 
+    /// Looks whether a database may be read: a regular file with one name, reached through no link, and no store of
+    /// Kazma. Gives its path.
+    pub(crate) fn database(&self, path: &RelPath) -> Result<String, Refused> {
+        if kazma_python::is_store(path.as_str()) {
+            return Err(Refused::new(
+                "path-store",
+                "Kazma keeps a store of its own by this name, which no tool reads. Ask for threads, memory or settings \
+                 by the tools for them; a database of yours needs another name.",
+            ));
+        }
+        if ["-wal", "-shm", "-journal"]
+            .iter()
+            .any(|end| path.as_str().ends_with(end))
+        {
+            return Err(Refused::new(
+                "path-beside",
+                "This is what SQLite keeps beside a database. Name the database itself.",
+            ));
+        }
+        regular(&self.root, path.for_open()).map(|_| path.as_str().to_owned())
+    }
+
     /// The digest of a file as it is now; none if there is none.
     pub(crate) fn digest(&self, path: &RelPath) -> Result<Option<Digest>, Refused> {
         match regular(&self.root, path.for_open()) {

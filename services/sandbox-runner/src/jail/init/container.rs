@@ -29,8 +29,8 @@ use tokio::{
 };
 
 use super::{
-    GAVE_UP, InitError, Rlimits, empty_the_jail, ended, filter_calls, for_python,
-    forget_privileges, limit, not_started, pid, program, start_python, step, usage,
+    GAVE_UP, InitError, Rlimits, empty_the_jail, ended, filter_calls, forget_privileges, limit,
+    not_started, pid, program, start_python, step, usage,
 };
 use crate::jail::{
     OutputStream,
@@ -289,8 +289,8 @@ impl Sandbox {
             source.room = u64::from(order.output_cap);
         }
         // Small enough for the pipe or not, Python reads it all before it does anything else.
-        if let (Task::Python(code), Some(mut input)) = (&task, self.python.stdin.take()) {
-            let _ = input.write_all(&for_python(code));
+        if let (Some(said), Some(mut input)) = (task.for_python(), self.python.stdin.take()) {
+            let _ = input.write_all(&said);
         }
         let late = Instant::now() + Duration::from_millis(order.timeout_ms.into()) + OVERTIME;
         match timeout(
