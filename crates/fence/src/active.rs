@@ -3,18 +3,15 @@
 //! Our own pages draw none of it. The text may go further: a model repeats it, a person copies it.
 
 use crate::{
+    attributes::{Attribute, Attributes, parting},
     fold::{self, Back, Cursor},
     scan::{BREAK, Breaks, glyph_end},
-    shown,
+    style::{self, Sheets},
     target::{Target, is_program, target},
 };
 
-/// How far a tag is read.
-const TAG_MAX: usize = 1_500;
 /// How far before an attribute its tag is looked for.
 const TAG_NEAR: usize = 300;
-/// How far a style sheet is read.
-const STYLE_MAX: usize = 4_000;
 
 /// A program as an address, wherever it stands: `javascript:alert(1)`. `at` is its colon.
 pub(crate) fn scheme(text: &str, at: usize, breaks: &mut Breaks) {
@@ -259,10 +256,13 @@ fn is_handler(name: &str) -> bool {
 }
 
 /// A tag at `at` that loads or acts: by its name, by an attribute, by where an attribute leads.
-pub(crate) fn tag(text: &str, at: usize, breaks: &mut Breaks) {
+pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
     let Some(rest) = text.get(at + 1..) else {
         return;
     };
+    if rest.starts_with('?') {
+        return instruction(text, at, breaks);
+    }
     let closes = rest.starts_with('/');
     let name_start = at + 1 + usize::from(closes);
     let bytes = text.as_bytes();
@@ -297,28 +297,112 @@ pub(crate) fn tag(text: &str, at: usize, breaks: &mut Breaks) {
         return;
     }
     if matches!(name, "script" | "iframe" | "portal" | "fencedframe")
-        && (closes || !is_type(text, at, name_start, len))
+        && (closes || !is_type(text, at, name_start, len) || page.closes_script(text, at))
     {
         breaks.push(at + 1);
     } else if closes {
         return;
     }
-    if name == "style" && style_loads(text, name_start + len) {
+    if name == "style" && page.sheets.loads(text, name_start + len) {
         breaks.push(at + 1);
     }
-    let mut found = false;
-    for attribute in Attributes::new(text, name_start + len) {
-        let acts = acts(name, &attribute, text);
-        if let Some(program) = acts.program {
-            breaks.push(program);
-        }
-        if acts.acts {
-            found = true;
-            breaks.push(attribute.name_end);
-        }
-    }
-    if found {
+    if attributes_act(text, name, name_start + len, breaks) {
         breaks.push(at + 1);
+    }
+}
+
+/// Whether an attribute of the tag `name`, which are from `at` on, loads or acts.
+fn attributes_act(text: &str, name: &str, at: usize, breaks: &mut Breaks) -> bool {
+    let mut known = 0;
+    loop {
+        let mut found = false;
+        let mut assigns = false;
+        let mut attributes = Attributes::new(text, at, known);
+        for attribute in attributes.by_ref() {
+            assigns = true;
+            let acts = acts(name, &attribute, text);
+            breaks.extend(acts.program);
+            if acts.acts {
+                found = true;
+                breaks.push(attribute.name_end);
+            }
+        }
+        if !attributes.is_unread() {
+            return found;
+        }
+        let breaks = attributes.breaks_from(at);
+        if breaks <= known {
+            // What was not read may load as well.
+            return found || assigns || loads_by_itself(name);
+        }
+        known = breaks;
+    }
+}
+
+/// Elements that load something by an attribute of their own.
+fn loads_by_itself(element: &str) -> bool {
+    matches!(
+        element,
+        "img"
+            | "image"
+            | "audio"
+            | "video"
+            | "source"
+            | "track"
+            | "embed"
+            | "object"
+            | "frame"
+            | "link"
+            | "base"
+            | "meta"
+            | "form"
+            | "input"
+            | "button"
+            | "body"
+            | "svg"
+            | "use"
+            | "feimage"
+            | "applet"
+            | "table"
+    )
+}
+
+/// A style sheet for XML: `<?xml-stylesheet href="//e.example/a.css"?>`.
+fn instruction(text: &str, at: usize, breaks: &mut Breaks) {
+    const NAME: &[u8] = b"<?xml-stylesheet";
+    let named = text
+        .as_bytes()
+        .get(at..at + NAME.len())
+        .is_some_and(|name| name.eq_ignore_ascii_case(NAME));
+    if named
+        && Attributes::new(text, at + NAME.len(), 0).any(|attribute| {
+            let whole = text.get(..attribute.value_end).unwrap_or_default();
+            target(Cursor::new(whole, attribute.value_start)) != Target::Near
+        })
+    {
+        breaks.push(at + 1);
+    }
+}
+
+/// What is known of the whole text, as far as its tags need it.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    sheets: Sheets,
+    /// Where the last end tag of a script ends, once it was looked for; 0 if there is none.
+    script: Option<usize>,
+}
+
+impl Page {
+    /// Whether a script that begins at `at` would end somewhere.
+    fn closes_script(&mut self, text: &str, at: usize) -> bool {
+        const END: &[u8] = b"</script";
+        let last = *self.script.get_or_insert_with(|| {
+            text.as_bytes()
+                .windows(END.len())
+                .rposition(|tag| tag.eq_ignore_ascii_case(END))
+                .map_or(0, |start| start + END.len())
+        });
+        last > at
     }
 }
 
@@ -336,32 +420,10 @@ fn is_type(text: &str, at: usize, name: usize, len: usize) -> bool {
         && bytes.get(name + len) == Some(&b'>')
 }
 
-fn style_loads(text: &str, from: usize) -> bool {
-    let end = text.floor_char_boundary(from + STYLE_MAX);
-    let sheet = text.get(from..end).unwrap_or_default();
-    let sheet = sheet
-        .get(1..)
-        .and_then(|sheet| sheet.split('<').next())
-        .unwrap_or_default();
-    loads_by_style(text, from, from + sheet.len())
-}
-
-/// Whether a style between these places loads something from elsewhere.
-fn loads_by_style(text: &str, from: usize, to: usize) -> bool {
-    let style = text.get(from..to).unwrap_or_default();
-    let whole = text.get(..to).unwrap_or_default();
-    let far = |at: usize| target(Cursor::new(whole, at)) != Target::Near;
-    style.match_indices('(').any(|(open, _)| {
-        style.get(..open).is_some_and(|head| {
-            let head = head.as_bytes();
-            head.len() >= 3
-                && head
-                    .get(head.len() - 3..)
-                    .is_some_and(|f| f.eq_ignore_ascii_case(b"url"))
-        }) && far(from + open + 1)
-    }) || style
-        .match_indices("@import")
-        .any(|(import, word)| far(from + import + word.len()))
+/// Whether the value of an attribute is this, in either case.
+fn is_value(text: &str, attribute: &Attribute, known: &str) -> bool {
+    text.get(attribute.value_start..attribute.value_end)
+        .is_some_and(|value| value.trim().eq_ignore_ascii_case(known))
 }
 
 /// What an attribute does.
@@ -420,6 +482,17 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
         | "archive" | "longdesc" | "profile" | "manifest" | "icon" => {
             far || matches!(element, "embed" | "frame")
         }
+        "attributionsrc" => far,
+        "value" => far && element == "param",
+        // Without an address a form is sent to the page that it stands in.
+        "method" => element == "form" && is_value(text, attribute, "post"),
+        "attributename" => text
+            .get(attribute.value_start..attribute.value_end)
+            .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("on")),
+        "fill" | "stroke" | "filter" | "mask" | "clip-path" | "cursor" | "marker-start"
+        | "marker-mid" | "marker-end" => {
+            style::loads(text, attribute.value_start, attribute.value_end)
+        }
         "data" | "code" => far || matches!(element, "object" | "applet"),
         "href" | "xlink:href" => {
             far && matches!(
@@ -438,143 +511,19 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
         "srcdoc" => true,
         // What the pages' own library would act upon.
         _ if name.starts_with("hx-") || name.starts_with("data-hx-") => true,
-        "style" => loads_by_style(text, attribute.value_start, attribute.value_end),
+        "style" => style::loads(text, attribute.value_start, attribute.value_end),
         "http-equiv" => text
             .get(attribute.value_start..attribute.value_end)
-            .is_some_and(|value| value.to_ascii_lowercase().contains("refresh")),
+            .map(str::to_ascii_lowercase)
+            .is_some_and(|value| {
+                ["refresh", "set-cookie", "content-security-policy"]
+                    .iter()
+                    .any(|known| value.contains(known))
+            }),
         _ => false,
     };
     Acts {
         acts,
         program: None,
-    }
-}
-
-/// An attribute of a tag, by its places in the text.
-struct Attribute {
-    name_start: usize,
-    name_end: usize,
-    value_start: usize,
-    value_end: usize,
-}
-
-/// Reads attributes as a browser does, until the tag ends.
-struct Attributes<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    end: usize,
-}
-
-impl<'a> Attributes<'a> {
-    fn new(text: &'a str, at: usize) -> Self {
-        let bytes = text.as_bytes();
-        Self {
-            bytes,
-            at,
-            end: bytes.len().min(at + TAG_MAX),
-        }
-    }
-
-    fn byte(&self, at: usize) -> Option<u8> {
-        (at < self.end)
-            .then(|| self.bytes.get(at).copied())
-            .flatten()
-    }
-
-    /// Passes over bytes like these and says where they end.
-    fn pass(&self, mut at: usize, like: impl Fn(u8) -> bool) -> usize {
-        while self.byte(at).is_some_and(&like) {
-            at += 1;
-        }
-        at
-    }
-
-    /// Where a value without quotation marks ends.
-    fn bare_end(&self, mut at: usize) -> usize {
-        while let Some(byte) = self.byte(at)
-            && !matches!(byte, b'>' | b'<')
-            && blank(self.bytes, at) == 0
-        {
-            at += 1;
-        }
-        at
-    }
-
-    /// Passes over what parts attributes, and over `also`.
-    fn pass_parting(&self, mut at: usize, also: impl Fn(u8) -> bool) -> usize {
-        while let Some(byte) = self.byte(at) {
-            match parting(self.bytes, at) {
-                0 if also(byte) => at += 1,
-                0 => break,
-                len => at += len,
-            }
-        }
-        at
-    }
-}
-
-/// How many bytes a blank at `at` has; a form feed and a carriage return were written out.
-fn blank(bytes: &[u8], at: usize) -> usize {
-    match bytes.get(at..) {
-        Some([byte, ..]) if byte.is_ascii_whitespace() => 1,
-        Some([b'\\', b'u', b'{', b'0', b'0', b'0', b'C' | b'D', b'}', ..]) => 8,
-        _ => 0,
-    }
-}
-
-/// How many bytes part two attributes at `at`: a blank, a slash, a control character that was written out.
-fn parting(bytes: &[u8], at: usize) -> usize {
-    match bytes.get(at..) {
-        Some([b'/', ..]) => 1,
-        Some(rest @ [b'\\', b'u', b'{', b'0', b'0', b'0' | b'1' | b'7', ..]) => {
-            shown::written(rest)
-        }
-        _ => blank(bytes, at),
-    }
-}
-
-impl Iterator for Attributes<'_> {
-    type Item = Attribute;
-
-    fn next(&mut self) -> Option<Attribute> {
-        loop {
-            let name_start = self.pass_parting(self.at, |byte| matches!(byte, b'"' | b'\''));
-            if matches!(self.byte(name_start)?, b'>' | b'<') {
-                return None;
-            }
-            let mut name_end = name_start;
-            while self
-                .byte(name_end)
-                .is_some_and(|byte| !matches!(byte, b'=' | b'>' | b'<'))
-                && parting(self.bytes, name_end) == 0
-            {
-                name_end += 1;
-            }
-            let equals = self.pass_parting(name_end, |_| false);
-            if self.byte(equals) != Some(b'=') {
-                self.at = equals.max(name_start + 1);
-                continue;
-            }
-            let mut value = equals + 1;
-            while value < self.end {
-                match blank(self.bytes, value) {
-                    0 => break,
-                    len => value += len,
-                }
-            }
-            let (value_start, value_end) = match self.byte(value) {
-                Some(quote @ (b'"' | b'\'')) => {
-                    (value + 1, self.pass(value + 1, |byte| byte != quote))
-                }
-                _ => (value, self.bare_end(value)),
-            };
-            self.at = value_end.max(equals + 1);
-            return Some(Attribute {
-                name_start,
-                name_end,
-                value_start,
-                value_end,
-            });
-        }
     }
 }

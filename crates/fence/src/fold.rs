@@ -196,7 +196,7 @@ fn decomposed(c: char, out: &mut [char; PIECES]) -> usize {
         if is_mark(piece) || is_hidden(piece) {
             mark = true;
         } else if let Some(slot) = pieces.get_mut(count) {
-            *slot = letter(piece);
+            *slot = punctuation(piece).unwrap_or_else(|| letter(piece));
             count += 1;
         }
     });
@@ -212,7 +212,7 @@ fn decomposed(c: char, out: &mut [char; PIECES]) -> usize {
 
 /// What is common in texts, is not taken for anything else, and takes long to find out about.
 const fn stays(c: char) -> bool {
-    matches!(c, '\u{2018}'..='\u{201f}' | '\u{2020}'..='\u{2023}' | '\u{3001}' | '\u{3002}' | '\u{300c}'..='\u{300f}')
+    matches!(c, '\u{2018}'..='\u{201f}' | '\u{3001}' | '\u{3002}' | '\u{300c}'..='\u{300f}')
 }
 
 /// Korean, whose syllables decompose into strokes that look like anything.
@@ -227,13 +227,10 @@ const fn is_mark(c: char) -> bool {
         | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
 }
 
-/// Punctuation that is taken for that of ASCII.
-const fn punctuation(c: char) -> Option<char> {
-    Some(match c {
-        '\u{ff01}'..='\u{ff5e}' => match char::from_u32(c as u32 - 0xfee0) {
-            Some(plain) => plain.to_ascii_lowercase(),
-            None => return None,
-        },
+/// Upright lines.
+const fn is_bar(c: char) -> bool {
+    matches!(
+        c,
         '\u{a6}'
         | '\u{1c0}'
         | '\u{1c1}'
@@ -247,23 +244,97 @@ const fn punctuation(c: char) -> Option<char> {
         | '\u{23d0}'
         | '\u{2502}'
         | '\u{2503}'
+        | '\u{2506}'
+        | '\u{2507}'
+        | '\u{250a}'
+        | '\u{250b}'
+        | '\u{254e}'
+        | '\u{254f}'
         | '\u{2551}'
+        | '\u{258f}'
+        | '\u{2595}'
+        | '\u{2980}'
+        | '\u{2aff}'
+        | '\u{3163}'
+        | '\u{4e28}'
         | '\u{2758}'..='\u{275a}'
         | '\u{2999}'
         | '\u{fe31}'..='\u{fe33}'
         | '\u{ffe4}'
-        | '\u{ffe8}' => '|',
-        '\u{ab}' | '\u{2c2}' | '\u{1438}' | '\u{16b2}' | '\u{2039}' | '\u{2329}' | '\u{276c}'
-        | '\u{276e}' | '\u{2770}' | '\u{27e8}' | '\u{27ea}' | '\u{29fc}' | '\u{3008}'
-        | '\u{300a}' | '\u{fe64}' | '\u{1d236}' => '<',
-        '\u{bb}' | '\u{2c3}' | '\u{1433}' | '\u{203a}' | '\u{232a}' | '\u{276d}' | '\u{276f}'
-        | '\u{2771}' | '\u{27e9}' | '\u{27eb}' | '\u{29fd}' | '\u{3009}' | '\u{300b}'
-        | '\u{fe65}' | '\u{16f3f}' | '\u{1d237}' => '>',
-        '\u{2045}' | '\u{2772}' | '\u{27e6}' | '\u{3010}' | '\u{3014}' | '\u{3016}'
-        | '\u{3018}' | '\u{301a}' => '[',
-        '\u{2046}' | '\u{2773}' | '\u{27e7}' | '\u{3011}' | '\u{3015}' | '\u{3017}'
-        | '\u{3019}' | '\u{301b}' => ']',
-        '\u{2010}'..='\u{2013}'
+        | '\u{ffe8}'
+    )
+}
+
+/// What lists and rules are drawn with.
+const fn is_ornament(c: char) -> bool {
+    matches!(
+        c,
+        '\u{2022}'
+        | '\u{203b}'
+        | '\u{2217}'
+        | '\u{2580}'
+        | '\u{2582}'..='\u{258e}'
+        | '\u{2590}'..='\u{2594}'
+        | '\u{2596}'..='\u{25b5}'
+        | '\u{25c6}'..='\u{25cf}'
+        | '\u{25e6}'
+        | '\u{2605}'
+        | '\u{2606}'
+    )
+}
+
+/// Punctuation that is taken for that of ASCII.
+const fn punctuation(c: char) -> Option<char> {
+    Some(match c {
+        '\u{ff01}'..='\u{ff5e}' => match char::from_u32(c as u32 - 0xfee0) {
+            Some(plain) => plain.to_ascii_lowercase(),
+            None => return None,
+        },
+        _ if is_bar(c) => '|',
+        '\u{ab}'
+        | '\u{2c2}'
+        | '\u{1438}'
+        | '\u{16b2}'
+        | '\u{2039}'
+        | '\u{2329}'
+        | '\u{276c}'
+        | '\u{25c0}'..='\u{25c3}'
+        | '\u{25c5}'
+        | '\u{276e}'
+        | '\u{2770}'
+        | '\u{27e8}'
+        | '\u{27ea}'
+        | '\u{29fc}'
+        | '\u{3008}'
+        | '\u{300a}'
+        | '\u{fe64}'
+        | '\u{1d236}' => '<',
+        '\u{bb}'
+        | '\u{2c3}'
+        | '\u{1433}'
+        | '\u{203a}'
+        | '\u{232a}'
+        | '\u{276d}'
+        | '\u{276f}'
+        | '\u{25b6}'..='\u{25b9}'
+        | '\u{25bb}'
+        | '\u{2771}'
+        | '\u{27e9}'
+        | '\u{27eb}'
+        | '\u{29fd}'
+        | '\u{3009}'
+        | '\u{300b}'
+        | '\u{fe65}'
+        | '\u{16f3f}'
+        | '\u{1d237}' => '>',
+        '\u{2045}' | '\u{2772}' | '\u{27e6}' | '\u{27ec}' | '\u{298b}' | '\u{298d}'
+        | '\u{298f}' | '\u{2997}' | '\u{3010}' | '\u{3014}' | '\u{3016}' | '\u{3018}'
+        | '\u{301a}' => '[',
+        '\u{2046}' | '\u{2773}' | '\u{27e7}' | '\u{27ed}' | '\u{298c}' | '\u{298e}'
+        | '\u{2990}' | '\u{2998}' | '\u{3011}' | '\u{3015}' | '\u{3017}' | '\u{3019}'
+        | '\u{301b}' => ']',
+        '\u{2d7}'
+        | '\u{2010}'..='\u{2013}'
         | '\u{2043}'
         | '\u{2212}'
         | '\u{23af}'
@@ -273,16 +344,21 @@ const fn punctuation(c: char) -> Option<char> {
         | '\u{2505}'
         | '\u{254c}'
         | '\u{254d}'
+        | '\u{2574}'
+        | '\u{2576}'
+        | '\u{2578}'
+        | '\u{257a}'
         | '\u{2796}'
+        | '\u{3161}'
         | '\u{fe58}'
         | '\u{fe63}' => '-',
         '\u{2014}' | '\u{2015}' | '\u{2e3a}' | '\u{2e3b}' | '\u{301c}' | '\u{3030}'
         | '\u{30fc}' => '\u{2014}',
         '\u{2550}' | '\u{2e40}' | '\u{30a0}' | '\u{3013}' | '\u{2261}' | '\u{a4ff}' => '=',
         '\u{2581}' | '\u{203f}' => '_',
-        '\u{2d0}' | '\u{2236}' | '\u{a789}' | '\u{fe13}' | '\u{fe30}' | '\u{fe55}' | '\u{205a}' => {
-            ':'
-        }
+        '\u{2d0}' | '\u{2f8}' | '\u{2236}' | '\u{a789}' | '\u{fe13}' | '\u{fe30}' | '\u{fe55}'
+        | '\u{205a}' => ':',
+        _ if is_ornament(c) => '*',
         '\u{2044}' | '\u{2215}' | '\u{2571}' | '\u{29f8}' => '/',
         '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
             ' '

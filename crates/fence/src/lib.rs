@@ -9,6 +9,7 @@
 //! fencing what was fenced finds nothing left to break.
 
 mod active;
+mod attributes;
 mod block;
 mod escape;
 mod fold;
@@ -20,6 +21,7 @@ mod role;
 mod scan;
 mod shown;
 mod square;
+mod style;
 mod target;
 mod token;
 mod untrusted;

@@ -1,6 +1,6 @@
 //! Pictures and links of Markdown that would load something from elsewhere, or run a program.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use crate::{
     fold::Cursor,
@@ -11,14 +11,13 @@ use crate::{
 /// The longest label of a reference (the specification has 999 characters).
 const LABEL_MAX: usize = 1_000;
 /// Brackets that are open at once.
-const NESTED_MAX: usize = 16;
+const NESTED_MAX: usize = 1_000;
 
 /// The open brackets of Markdown, to find pictures that load from elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Brackets {
     /// Where each bracket stands, and whether it opens a picture.
-    open: [(usize, bool); NESTED_MAX],
-    depth: usize,
+    open: VecDeque<(usize, bool)>,
     /// Pictures whose address is defined elsewhere: their breaks and labels.
     referring: Vec<(usize, String)>,
     /// Labels of addresses that lead elsewhere.
@@ -36,7 +35,7 @@ fn label(text: &str) -> String {
 
 impl Brackets {
     /// A `[` at `at`.
-    pub(crate) fn open(&mut self, text: &str, at: usize) {
+    pub(crate) fn open(&mut self, text: &str, at: usize, breaks: &mut Breaks) {
         if is_literal(text.as_bytes(), at) {
             return;
         }
@@ -44,14 +43,12 @@ impl Brackets {
             .checked_sub(1)
             .and_then(|before| text.as_bytes().get(before))
             == Some(&b'!');
-        if self.depth == NESTED_MAX {
-            self.open.rotate_left(1);
-            self.depth -= 1;
+        if self.open.len() == NESTED_MAX {
+            let lost = self.open.pop_front();
+            // Where such a picture leads is not known any more.
+            breaks.extend(lost.filter(|(_, picture)| *picture).map(|(open, _)| open));
         }
-        if let Some(slot) = self.open.get_mut(self.depth) {
-            *slot = (at, picture);
-            self.depth += 1;
-        }
+        self.open.push_back((at, picture));
     }
 
     /// A `]` at `at`.
@@ -61,10 +58,7 @@ impl Brackets {
             return;
         }
         let next = bytes.get(at + 1);
-        let opened = self.depth.checked_sub(1).and_then(|depth| {
-            self.depth = depth;
-            self.open.get(depth).copied()
-        });
+        let opened = self.open.pop_back();
         let named = |open: usize| text.get(open + 1..at).unwrap_or_default();
         match (next, opened) {
             (Some(b'('), opened) => match (target(Cursor::new(text, at + 2)), opened) {
@@ -76,10 +70,20 @@ impl Brackets {
                     breaks.extend(picture.map(|(open, _)| open));
                 }
             },
-            (Some(b':'), Some((open, false)))
-                if target(Cursor::new(text, at + 2)) != Target::Near && at - open < LABEL_MAX =>
-            {
+            (Some(b':'), Some((open, false))) if at - open < LABEL_MAX => {
+                match target(Cursor::new(text, at + 2)) {
+                    Target::Near => return,
+                    Target::Far => {}
+                    Target::Program(colon) => breaks.push(colon),
+                }
                 self.defined.insert(label(named(open)));
+            }
+            // Some readers of Markdown allow a blank there.
+            (Some(b' '), Some((open, true)))
+                if bytes.get(at + 2) == Some(&b'(')
+                    && target(Cursor::new(text, at + 3)) == Target::Far =>
+            {
+                breaks.push(open);
             }
             // `![alt][label]`, `![label][]` and `![label]`.
             (_, Some((open, true))) if at - open < LABEL_MAX => {

@@ -138,7 +138,7 @@ fn goes_on(bytes: &[u8], at: usize) -> bool {
 }
 
 /// `END OBSERVATION ---`: the words stand before the ornaments, alone on their line.
-fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
+pub(crate) fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
     let word = text
         .as_bytes()
         .get(..at)
@@ -160,15 +160,21 @@ fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
     };
     // Most lines begin with something else.
     if !text.as_bytes().get(line).is_none_or(|first| {
-        first.is_ascii_alphabetic() || !fold::is_plain(*first) || is_lead(char::from(*first))
+        first.is_ascii_alphabetic()
+            || !fold::is_plain(*first)
+            || is_lead(char::from(*first))
+            || matches!(first, b'>' | b'|' | b'.')
     }) && !may_be_phrase(text.as_bytes(), line + 1)
     {
         return;
     }
     let mut cursor = Cursor::new(text, line);
     cursor.pass(GAP_MAX, is_blank);
-    // Two of them would have been a run of their own.
+    // Two ornaments would have been a run of their own.
     cursor.pass(1, |c| weight(c) > 0);
+    cursor.pass(GAP_MAX, |c| {
+        is_blank(c) || matches!(c, '>' | '|' | '/' | '.')
+    });
     if !may_be_phrase(text.as_bytes(), cursor.at()) {
         return;
     }
@@ -203,6 +209,8 @@ enum Term {
     System,
     Prompt,
     User,
+    /// A small word between others.
+    Filler,
     Other,
 }
 
@@ -224,6 +232,7 @@ impl Term {
             b"system" => Self::System,
             b"prompt" | b"message" | b"instruction" | b"instructions" => Self::Prompt,
             b"user" => Self::User,
+            b"of" | b"the" | b"this" => Self::Filler,
             _ => Self::Other,
         }
     }
@@ -232,7 +241,7 @@ impl Term {
     const fn begins(self) -> bool {
         !matches!(
             self,
-            Self::Content | Self::Result | Self::Prompt | Self::User | Self::Other
+            Self::Content | Self::Result | Self::Prompt | Self::User | Self::Filler | Self::Other
         )
     }
 }
@@ -300,7 +309,7 @@ impl Phrase {
         };
         at = pass(bytes, at, is_lead);
         let mut certain = false;
-        for slot in &mut phrase.words {
+        while let Some(slot) = phrase.words.get_mut(phrase.count) {
             let start = at;
             let mut lower = [0_u8; TERM_MAX];
             let mut len = 0;
@@ -316,20 +325,23 @@ impl Phrase {
                 break;
             }
             // What follows those words makes no difference.
-            if !certain {
-                slot.0 = Term::of(lower.get(..len)?);
+            let term = if certain {
+                Term::Other
+            } else {
+                Term::of(lower.get(..len)?)
+            };
+            if phrase.count == 0 && !term.begins() {
+                return Some(phrase);
             }
-            slot.1 = start + 1;
-            if phrase.count == 0 {
-                if !slot.0.begins() {
-                    return Some(phrase);
-                }
-                certain = matches!(slot.0, Term::Kazma | Term::Untrusted);
+            certain |= phrase.count == 0 && matches!(term, Term::Kazma | Term::Untrusted);
+            if term != Term::Filler {
+                *slot = (term, start + 1);
+                phrase.count += 1;
+                phrase.end = at;
             }
-            phrase.count += 1;
-            phrase.end = at;
+            let end = at;
             at = pass(bytes, at, is_gap);
-            if at == phrase.end {
+            if at == end {
                 break;
             }
             if !bytes.get(at).is_none_or(|byte| fold::is_plain(*byte)) {
@@ -346,18 +358,19 @@ impl Phrase {
             count: 0,
             end: 0,
         };
-        for slot in &mut phrase.words {
+        while let Some(slot) = phrase.words.get_mut(phrase.count) {
             let Some((term, first_end, end)) = term(cursor) else {
                 break;
             };
-            *slot = (term, first_end);
-            phrase.count += 1;
-            phrase.end = end;
-            if phrase.count == 1 && !term.begins() {
+            if phrase.count == 0 && !term.begins() {
                 return None;
             }
-            let gap = cursor.pass(GAP_MAX, is_gap);
-            if gap == 0 {
+            if term != Term::Filler {
+                *slot = (term, first_end);
+                phrase.count += 1;
+                phrase.end = end;
+            }
+            if cursor.pass(GAP_MAX, is_gap) == 0 {
                 break;
             }
         }
@@ -391,6 +404,74 @@ fn names_a_fence(word: Term, next: Term) -> bool {
         Term::System => next == Term::Prompt,
         Term::User => matches!(next, Term::Prompt | Term::Content),
         _ => false,
+    }
+}
+
+/// Whether the words of a marker can begin after the bracket that ends at `at`: most tags and indices are
+/// something else.
+#[inline]
+pub(crate) fn may_be_bracketed(bytes: &[u8], at: usize) -> bool {
+    let Some([first, second, third, ..]) = bytes.get(at..) else {
+        return false;
+    };
+    let (first, second) = if *first == b'/' {
+        (*second, *third)
+    } else {
+        (*first, *second)
+    };
+    match first | 0x20 {
+        b'k' => second | 0x20 == b'a' || !fold::is_plain(second),
+        b'b' => second | 0x20 == b'e' || !fold::is_plain(second),
+        b'e' => matches!(second | 0x20, b'n' | b'x') || !fold::is_plain(second),
+        b's' => matches!(second | 0x20, b't' | b'y') || !fold::is_plain(second),
+        b'c' => second | 0x20 == b'l' || !fold::is_plain(second),
+        b'o' => matches!(second | 0x20, b'p' | b'b') || !fold::is_plain(second),
+        b'u' => second | 0x20 == b'n' || !fold::is_plain(second),
+        b't' => second | 0x20 == b'o' || !fold::is_plain(second),
+        b'f' => matches!(second | 0x20, b'u' | b'e') || !fold::is_plain(second),
+        _ => {
+            !fold::is_plain(first)
+                || matches!(first, b'<' | b'[' | b'{' | b'/' | b' ' | b'\t' | b'"')
+        }
+    }
+}
+
+/// Breaks the words of a marker between brackets, `at` the first of which ends: `<end observation>`,
+/// `[END UNTRUSTED DATA]`, `[/untrusted]`.
+pub(crate) fn bracketed(text: &str, at: usize, close: char, breaks: &mut Breaks) {
+    let bytes = text.as_bytes();
+    let mut place = at;
+    while matches!(bytes.get(place), Some(b'<' | b'[' | b'{' | b'/')) && place < at + GAP_MAX {
+        place += 1;
+    }
+    if !may_be_phrase(bytes, place) {
+        return;
+    }
+    let Some(phrase) = Phrase::at(text, place).filter(Phrase::is_marker) else {
+        return;
+    };
+    let mut rest = Cursor::new(text, phrase.end);
+    rest.pass(GAP_MAX, is_blank);
+    if rest.accept(|c| c == close).is_none() {
+        return;
+    }
+    let [(first, _), (_, second), ..] = phrase.words;
+    let closes = text
+        .get(at..phrase.end)
+        .is_some_and(|words| words.contains('/'));
+    let says = match first {
+        // `[kazma]` and `[Kazma guide]` are ordinary; `[kazma:data]` is not.
+        Term::Kazma | Term::Untrusted | Term::External => {
+            let second = second
+                .checked_sub(1)
+                .and_then(|second| term(&mut Cursor::new(text, second)));
+            phrase.count > 1
+                && second.is_some_and(|(term, ..)| !matches!(term, Term::Other | Term::User))
+        }
+        _ => true,
+    };
+    if closes || says {
+        phrase.deface(breaks);
     }
 }
 

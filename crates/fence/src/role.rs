@@ -280,7 +280,9 @@ pub(crate) fn heading(text: &str, at: usize) -> Option<Found> {
     cursor.pass(8, |c| is_blank(c) || c == '*');
     let word = Word::read(&mut cursor, char::is_alphabetic)?;
     cursor.pass(8, |c| is_blank(c) || c == '*');
-    let colon = cursor.next().filter(|glyph| glyph.plain == ':')?;
+    let Some(colon) = cursor.accept(|c| c == ':') else {
+        return heads_turn(&word, cursor).then_some(Found::Doubtful(word.first_end));
+    };
     match word.as_str() {
         "instruction" | "response" | "human" | "assistant" => Some(Found::Certain(colon.start)),
         "user" | "system" | "input" | "ai" | "bot" | "tool" | "observation" | "instructions" => {
@@ -288,6 +290,24 @@ pub(crate) fn heading(text: &str, at: usize) -> Option<Found> {
         }
         _ => None,
     }
+}
+
+/// `### System Prompt`, `### Assistant`: a heading without a colon that names a turn.
+fn heads_turn(word: &Word, mut cursor: Cursor<'_>) -> bool {
+    let second = Word::read(&mut cursor, char::is_alphabetic);
+    cursor.pass(8, is_blank);
+    let ends = cursor.peek().is_none_or(|glyph| glyph.plain == '\n');
+    let known = match second {
+        None => matches!(
+            word.as_str(),
+            "instruction" | "response" | "human" | "assistant" | "system" | "user"
+        ),
+        Some(second) => {
+            matches!(word.as_str(), "system" | "user" | "assistant")
+                && matches!(second.as_str(), "prompt" | "message" | "response")
+        }
+    };
+    ends && known
 }
 
 #[cfg(test)]

@@ -72,6 +72,9 @@ fn plain_square(bytes: &[u8], at: usize) -> Option<(usize, bool, usize)> {
 /// What `[name]` is; `calls` if arguments follow, `end` where its bracket ends.
 fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
     let certain = |found: bool| found.then_some(Found::Certain(end));
+    if name.eq_ignore_ascii_case("inst") {
+        return Some(Found::Certain(end));
+    }
     let squashed = Squashed::of(name);
     match squashed.as_bytes() {
         b"inst" | b"systemprompt" | b"availabletools" | b"toolcalls" | b"toolcall"

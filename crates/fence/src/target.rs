@@ -54,6 +54,24 @@ pub(crate) fn target(mut cursor: Cursor<'_>) -> Target {
     Target::Near
 }
 
+/// Whether `cursor` stands before an address that names a host, or a program.
+pub(crate) fn is_remote(mut cursor: Cursor<'_>) -> bool {
+    match target(cursor.clone()) {
+        Target::Near => false,
+        Target::Program(_) => true,
+        Target::Far => {
+            cursor.pass(16, |c| is_space(c) || matches!(c, '<' | '"' | '\'' | '`'));
+            let scheme = cursor.pass(SCHEME_MAX, |c| {
+                c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '\n' | '\t')
+            });
+            if scheme > 0 && cursor.accept(|c| c == ':').is_none() {
+                return false;
+            }
+            cursor.pass(2, |c| matches!(c, '/' | '\\')) > 0
+        }
+    }
+}
+
 fn of_scheme(scheme: &str, colon: usize, rest: Cursor<'_>) -> Target {
     match scheme {
         "javascript" | "vbscript" | "livescript" | "jscript" => Target::Program(colon),

@@ -392,6 +392,8 @@ fn name(name: &str, raw: &str, shape: Shape) -> Name {
         "ai" | "bos" | "eos" | "unk" | "pad" | "cls" | "sep" | "eot" | "eom" | "eod" | "sop"
         | "eop" | "eoh" | "eoa" | "bom" | "用户" | "助手" | "系统" | "system" | "assistant"
         | "observation" | "observations" => bare,
+        // `<C_Q>`, `<C_A>`, `<B_SYS>`.
+        "cq" | "ca" | "bsys" | "busys" => bare && local.contains('_') && is_upper(raw),
         "think"
         | "thinking"
         | "scratchpad"
@@ -409,6 +411,7 @@ fn name(name: &str, raw: &str, shape: Shape) -> Name {
                 .iter()
                 .any(|stem| stem.as_bytes().first() == first && flat.starts_with(stem))
                 || numbered(flat)
+                || flat.ends_with("softtoken")
                 || delimits(local)
         }
     };
@@ -434,6 +437,7 @@ fn is_doubtful(flat: &str) -> bool {
             | "instruction"
             | "instructions"
             | "answer"
+            | "escape"
             | "reasoning"
             | "thought"
             | "reflection"

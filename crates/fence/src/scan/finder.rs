@@ -1,7 +1,7 @@
 //! One walk over a text, and what it finds.
 
 use crate::{
-    active,
+    active::{self, Page},
     fold::{self, Cursor},
     markdown::Brackets,
     marker, nonce, role,
@@ -22,6 +22,7 @@ pub(crate) struct Finder<'a> {
     /// Breaks of lines that name a speaker, which count when both sides speak.
     speakers: Vec<(usize, Side)>,
     brackets: Brackets,
+    page: Page,
 }
 
 impl<'a> Finder<'a> {
@@ -34,6 +35,7 @@ impl<'a> Finder<'a> {
             doubtful: Vec::new(),
             speakers: Vec::new(),
             brackets: Brackets::default(),
+            page: Page::default(),
         }
     }
 
@@ -58,12 +60,14 @@ impl<'a> Finder<'a> {
         }
         self.settle();
         // A few ascending runs: what `sort` is quick with.
-        #[expect(
-            clippy::stable_sort_primitive,
-            reason = "it is quick with a few ascending runs, which these are"
-        )]
-        self.breaks.sort();
-        self.breaks.dedup();
+        if !self.breaks.is_sorted_by(|a, b| a < b) {
+            #[expect(
+                clippy::stable_sort_primitive,
+                reason = "it is quick with a few ascending runs, which these are"
+            )]
+            self.breaks.sort();
+            self.breaks.dedup();
+        }
         self.breaks
     }
 
@@ -153,9 +157,12 @@ impl<'a> Finder<'a> {
         match plain {
             '<' => self.angle(at, raw),
             '[' => {
-                self.token(square::square(self.text, at));
+                match square::square(self.text, at) {
+                    None => self.bracketed(at, raw, ']'),
+                    found => self.token(found),
+                }
                 if raw {
-                    self.brackets.open(self.text, at);
+                    self.brackets.open(self.text, at, &mut self.breaks);
                 }
             }
             ']' => {
@@ -164,7 +171,12 @@ impl<'a> Finder<'a> {
                     self.brackets.close(self.text, at, &mut self.breaks);
                 }
             }
-            '{' => self.token(square::brace(self.text, at)),
+            '{' => {
+                self.token(square::brace(self.text, at));
+                if self.text.as_bytes().get(at + 1) == Some(&b'{') {
+                    self.bracketed(at + 1, true, '}');
+                }
+            }
             '#' => {
                 self.token(role::heading(self.text, at));
                 marker::ornament(self.text, at, plain, raw, &mut self.breaks);
@@ -193,13 +205,31 @@ impl<'a> Finder<'a> {
     }
 
     fn angle(&mut self, at: usize, raw: bool) {
+        if self.text.as_bytes().get(at + 1) == Some(&b'<') {
+            // `>>> END OBSERVATION <<<`
+            marker::before_ornament(self.text, at, &mut self.breaks);
+        }
         match token::angle(self.text, at) {
             Some(token::Angle::Token(found)) => self.token(Some(found)),
             Some(token::Angle::Marker) => marker::tag(self.text, at, &mut self.breaks),
-            Some(token::Angle::Tag) | None if raw => {
-                active::tag(self.text, at, &mut self.breaks);
+            Some(token::Angle::Tag) | None => {
+                self.bracketed(at, raw, '>');
+                if raw {
+                    active::tag(self.text, at, &mut self.page, &mut self.breaks);
+                }
             }
-            Some(token::Angle::Tag) | None => {}
+        }
+    }
+
+    /// Looks for the words of a marker after the bracket at `at`.
+    fn bracketed(&mut self, at: usize, raw: bool, close: char) {
+        let end = if raw {
+            Some(at + 1)
+        } else {
+            glyph_end(self.text, at)
+        };
+        if let Some(end) = end.filter(|end| marker::may_be_bracketed(self.text.as_bytes(), *end)) {
+            marker::bracketed(self.text, end, close, &mut self.breaks);
         }
     }
 
