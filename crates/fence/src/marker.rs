@@ -9,8 +9,6 @@ use crate::{
 const TAG_MAX: usize = 300;
 /// The longest line that can end in ornaments and be a marker.
 const LINE_MAX: usize = 80;
-/// Ornaments with blanks between them that are read at once.
-const RUN_MAX: usize = 24;
 /// Letters of the longest word of a marker, and then some.
 const TERM_MAX: usize = 20;
 /// Blanks between the words of a marker.
@@ -33,7 +31,7 @@ const fn is_ornament(byte: u8) -> bool {
 
 /// Looks at a run of ornaments that begins at `at`: `=== KAZMA …`, `--- END OBSERVATION ---`.
 pub(crate) fn ornament(text: &str, at: usize, plain: char, raw: bool, breaks: &mut Breaks) {
-    if raw && !is_first(text.as_bytes(), at) {
+    if is_inside(text, at) {
         return;
     }
     let width = if raw {
@@ -70,8 +68,7 @@ fn run(text: &str, at: usize) -> (usize, usize) {
         return (place, total);
     }
     let mut cursor = Cursor::new(text, place);
-    // What comes after a longer run is found from a later ornament of it.
-    for _ in 0..RUN_MAX {
+    loop {
         let mut ahead = cursor.clone();
         ahead.pass(GAP_MAX, is_blank);
         let Some(glyph) = ahead.accept(|c| weight(c) > 0) else {
@@ -80,7 +77,6 @@ fn run(text: &str, at: usize) -> (usize, usize) {
         total += weight(glyph.plain);
         cursor = ahead;
     }
-    (cursor.at(), total)
 }
 
 /// Whether the words of a marker can stand here: how the first of them begin.
@@ -118,11 +114,27 @@ fn may_be_phrase(bytes: &[u8], at: usize) -> bool {
     )
 }
 
-/// Whether the ornament here is the first of its run.
-fn is_first(bytes: &[u8], at: usize) -> bool {
-    at.checked_sub(1)
-        .and_then(|before| bytes.get(before))
-        .is_none_or(|before| !is_ornament(*before))
+/// Whether an ornament stands before the one here, after blanks: then its run is read from there.
+fn is_inside(text: &str, at: usize) -> bool {
+    let Some(head) = text.get(..at) else {
+        return false;
+    };
+    let blanks = head
+        .bytes()
+        .rev()
+        .take(GAP_MAX)
+        .take_while(|byte| matches!(byte, b' ' | b'\t'))
+        .count();
+    let head = head.get(..at - blanks).unwrap_or_default();
+    match head.as_bytes().last() {
+        Some(byte) if byte.is_ascii() => is_ornament(*byte),
+        Some(_) => head.chars().next_back().is_some_and(|c| {
+            let mut pieces = ['\0'; 4];
+            let count = fold::fold(c, &mut pieces);
+            count == 1 && weight(pieces[0]) > 0
+        }),
+        None => false,
+    }
 }
 
 /// Whether another ornament can follow here, after blanks.
