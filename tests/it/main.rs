@@ -10,6 +10,7 @@ mod containers;
 mod crash;
 mod disk;
 mod metrics;
+mod postgres;
 mod processes;
 mod proxy;
 mod reach;

@@ -82,7 +82,7 @@ pub enum Error {
     #[error("the certificate request is refused")]
     Request(#[source] MeshError),
     /// The database.
-    #[error("the store failed")]
+    #[error(transparent)]
     Store(#[from] StoreError),
     /// The state is in one place, and the settings name another.
     #[error("this registry's state is in {from}, and the settings name {to}: {way}")]

@@ -28,5 +28,5 @@ pub use joining::{TOKEN_LIFE, Token};
 pub use kazma_store::{Place, Server};
 pub use metrics::Metrics;
 pub use registry::{LeafIssuer, Parts, Registry, WAIT};
-pub use serve::{Deps, Options, SERVER_SCHEMA, open, place, serve};
+pub use serve::{Deps, Options, SERVER_SCHEMA, open, place, serve, serve_opened};
 pub use trail::{audit_export, audit_verify};

@@ -135,7 +135,7 @@ pub async fn open(
     Ok(registry)
 }
 
-/// Serves the registry until the process is asked to end.
+/// Opens the registry and serves it until the process is asked to end.
 ///
 /// # Errors
 ///
@@ -150,10 +150,32 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         &deps.meters,
     )
     .await?;
+    serve_opened(
+        registry,
+        deps.identity,
+        deps.listener,
+        &deps.meters,
+        lifecycle,
+    )
+    .await
+}
+
+/// Serves a registry that was opened, until the process is asked to end.
+///
+/// # Errors
+///
+/// Says why it had to end.
+pub async fn serve_opened(
+    registry: Arc<Registry>,
+    identity: Arc<Identity>,
+    listener: TcpListener,
+    meters: &Meters,
+    lifecycle: Lifecycle,
+) -> Result<(), Error> {
     lifecycle.spawn_essential("sweep", Arc::clone(&registry).keep_sweeping());
     lifecycle.spawn_essential("audit heads", Arc::clone(&registry).keep_signing());
-    let listening = Http::new(&deps.meters)?.on("mesh");
+    let listening = Http::new(meters)?.on("mesh");
     let app = router(Arc::clone(&registry)).layer(from_fn_with_state(listening, count));
-    kazma_mesh::serve(deps.listener, deps.identity, app, lifecycle.soft()).await?;
+    kazma_mesh::serve(listener, identity, app, lifecycle.soft()).await?;
     registry.close().await
 }

@@ -310,17 +310,23 @@ async fn registry(
         server,
     };
     let at = listener.local_addr()?;
-    let deps = kazma_gate_registry::Deps {
-        identity: identity.clone(),
-        issuer: ca.clone(),
-        clock: house.clock.clone(),
-        entropy: house.entropy.clone(),
-        listener,
-        meters: house.meters.clone(),
+    // Before it serves: why it cannot is what whoever starts it must be told.
+    let opening = kazma_gate_registry::open(
+        options,
+        ca.clone(),
+        house.clock.clone(),
+        house.entropy.clone(),
+        house.life.soft(),
+        &house.meters,
+    );
+    let soft = house.life.soft();
+    let opened = tokio::select! {
+        opened = opening => opened?,
+        () = soft.cancelled() => return Err("stopped before it served".into()),
     };
-    let life = house.life.clone();
+    let (life, meters, own) = (house.life.clone(), house.meters.clone(), identity.clone());
     house.life.spawn_essential("registry", async move {
-        kazma_gate_registry::serve(options, deps, life)
+        kazma_gate_registry::serve_opened(opened, own, listener, &meters, life)
             .await
             .map_err(Into::into)
     });

@@ -358,7 +358,7 @@ fn store(facts: &Facts) -> Finding {
         Store::Nowhere(why) => {
             return line(
                 State::Broken,
-                format!("cannot use its PostgreSQL: {why}"),
+                format!("cannot use its database: {why}"),
                 "Nothing can be decided, so nothing that needs a decision runs. What was kept is safe.",
                 "Start the server, or correct KAZMA_REGISTRY_DATABASE_URL.",
             );

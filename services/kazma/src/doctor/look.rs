@@ -12,7 +12,7 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use kazma_domain::Clock as _;
+use kazma_domain::{Clock as _, Service};
 use kazma_runtime::{BoxError, SystemClock};
 use kazma_sandbox_runner::broker::{EngineOptions, EngineReport, EngineRuntime, engine_report};
 use rustix::fs::{Access, access, statvfs};
@@ -45,7 +45,7 @@ pub(super) fn facts(options: &cli::Doctor, data: &Utf8Path) -> Result<Facts, Box
         engines: engines(options)?,
         runtime: options.engine.runtime.name(),
         folder: folder(data, root),
-        store: store(options)?,
+        store: store(options, data)?,
         clock: clock(data),
         port: (options.listen, port(options.listen, data, &running)),
         running,
@@ -242,11 +242,17 @@ fn folder(data: &Utf8Path, root: bool) -> Folder {
     }
 }
 
-fn store(options: &cli::Doctor) -> Result<Store, BoxError> {
+fn store(options: &cli::Doctor, data: &Utf8Path) -> Result<Store, BoxError> {
     let server = match options.store.clone().server() {
-        Ok(Some(server)) => server,
-        Ok(None) => return Ok(Store::File),
+        Ok(server) => server,
         Err(error) => return Ok(Store::Nowhere(error.to_string())),
+    };
+    let own = data.join(Service::GateRegistry.name());
+    if let Err(moved) = kazma_gate_registry::place(&own, server.as_ref()) {
+        return Ok(Store::Nowhere(moved.to_string()));
+    }
+    let Some(server) = server else {
+        return Ok(Store::File);
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
