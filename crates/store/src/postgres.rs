@@ -8,4 +8,6 @@ pub use session::Look;
 pub(crate) use session::{Role, Session};
 
 #[cfg(test)]
+mod passage;
+#[cfg(test)]
 pub(crate) mod tests;

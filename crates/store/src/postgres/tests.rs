@@ -3,20 +3,13 @@
 use std::{
     path::Path,
     process::id,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{UnixListener, UnixStream},
-};
 
-use super::*;
+use super::{passage::Passage, *};
 use crate::{Database, Migration, StoreError, row::Row, statement::Statement};
 
 static SCHEMA: [Migration; 1] = [Migration {
@@ -211,56 +204,15 @@ async fn what_a_commit_refuses_is_not_kept_and_the_writer_lives() {
     assert_eq!(names(&database).await, ["after"]);
 }
 
-/// Passes everything between clients and the server at `socket`; once `cut` is set, the server's answer to a
-/// commit does not come through, and the connection ends.
-async fn passage(listener: UnixListener, socket: String, cut: Arc<AtomicBool>) {
-    loop {
-        let (client, _) = listener.accept().await.unwrap();
-        let (socket, cut) = (socket.clone(), Arc::clone(&cut));
-        tokio::spawn(async move {
-            let server = UnixStream::connect(socket).await.unwrap();
-            let (mut from_client, mut to_client) = client.into_split();
-            let (mut from_server, mut to_server) = server.into_split();
-            let (mut asked, mut told) = ([0; 4096], [0; 4096]);
-            let mut committing = false;
-            loop {
-                tokio::select! {
-                    read = from_client.read(&mut asked) => {
-                        let Ok(length @ 1..) = read else { return };
-                        committing = asked[..length].windows(6).any(|six| six == b"COMMIT");
-                        to_server.write_all(&asked[..length]).await.unwrap();
-                    }
-                    read = from_server.read(&mut told) => {
-                        let Ok(length @ 1..) = read else { return };
-                        if committing && cut.swap(false, Ordering::SeqCst) {
-                            return;
-                        }
-                        to_client.write_all(&told[..length]).await.unwrap();
-                    }
-                }
-            }
-        });
-    }
-}
-
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_told_as_neither_kept_nor_lost() {
     let url = url();
     let server = own_schema(&url);
-    let (_, real) = url.split_once("?host=").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
-    let cut = Arc::new(AtomicBool::new(false));
-    tokio::spawn(passage(
-        listener,
-        format!("{real}/.s.PGSQL.5432"),
-        Arc::clone(&cut),
-    ));
-    let by = url.replace(real, folder.path().to_str().unwrap());
-    let through = Server::new(&SecretString::from(by), server.schema()).unwrap();
+    let passage = Passage::to(&url);
+    let through = Server::new(&SecretString::from(passage.url()), server.schema()).unwrap();
     let database = open(&through).await;
     add(&database, "before").await.unwrap();
-    cut.store(true, Ordering::SeqCst);
+    passage.cut();
     let unknown = add(&database, "kept").await.unwrap_err();
     assert!(unknown.is_unknown(), "{unknown:?}");
     // And it was kept, as whoever looks finds.

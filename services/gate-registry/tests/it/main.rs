@@ -10,8 +10,11 @@ mod house;
 mod http;
 mod mesh;
 mod metrics;
+#[path = "../../../../crates/store/src/postgres/passage.rs"]
+mod passage;
 mod permits;
 mod polls;
 mod restart;
 mod server;
 mod trail;
+mod unknown;
