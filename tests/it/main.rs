@@ -9,6 +9,7 @@ mod clocks;
 mod containers;
 mod crash;
 mod disk;
+mod ground;
 mod metrics;
 mod postgres;
 mod processes;

@@ -1,5 +1,4 @@
-//! The whole with the registry's state on a PostgreSQL server, and what a registry that cannot have its database
-//! says.
+//! The whole with the registry's state on a PostgreSQL server.
 
 use std::{
     fs,
@@ -134,21 +133,4 @@ async fn a_second_registry_on_one_database_is_refused_and_told_who_is_there() {
     );
     assert!(said.contains(&first), "{said}");
     assert_eq!(stack.api.get("/health/ready").await.unwrap().status, 200);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_registry_whose_file_another_process_holds_says_so() {
-    let mut stack = Stack::start();
-    assert!(stack.end().await.success());
-    let path = stack.folder().join("gate-registry/registry.db.lock");
-    let held = fs::File::open(path).unwrap();
-    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let output = refused(up_command(stack.folder())).await;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("another process uses") && said.contains("registry.db"),
-        "{said}"
-    );
-    drop(held);
-    stack.start_again();
 }
