@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::stack::{Stack, command, program};
+use crate::{
+    stack::{Stack, command, program},
+    story::query::a_shop_is_asked,
+};
 
 /// Runs one of the repository's scripts.
 fn script(name: &str, arguments: &[&str], engine: &str) -> String {
@@ -68,6 +71,8 @@ async fn by(runtime: &str) {
     for part in ["docker", runtime, &image] {
         assert!(told.contains(part), "{part} is not on the card: {told}");
     }
+    let at = stack.folder().join("workspace");
+    a_shop_is_asked(&stack.api, at.as_path().try_into().unwrap()).await;
     // A card that waits through a restart of everything runs once, in a container.
     let thread = stack.api.say("run python: print(6 * 7)").await.unwrap();
     let card = stack.api.card(&thread).await.unwrap();

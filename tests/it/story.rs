@@ -2,7 +2,7 @@
 //! call runs, once, whatever is stopped and started in between.
 
 mod outside;
-mod query;
+pub(crate) mod query;
 mod shell;
 
 use jiff::SignedDuration;

@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use kazma_testkit::{Api, Kit};
 use serde_json::{Value, json};
 
-use crate::stack::command;
+use crate::stack::{Stack, command};
 
 /// A shop in a file, as somebody else's program left it.
 fn shop(at: &Utf8Path) {
@@ -36,17 +36,14 @@ async fn asked(api: &Api, arguments: Value) -> (String, String) {
     (state.to_owned(), reply)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_without_a_card_and_changes_nothing() {
-    let kit = Kit::start().await.unwrap();
-    let at = kit.workspace().unwrap();
-    shop(&at);
+/// Asks a shop in the workspace `at` what may be asked and what may not; nothing of it changes the shop.
+pub(crate) async fn a_shop_is_asked(api: &Api, at: &Utf8Path) {
+    shop(at);
     symlink("/etc/passwd", at.join("link.db")).unwrap();
     let before = fs::read(at.join("shop.db")).unwrap();
-    let api = kit.api().unwrap();
     let query = |query: &str| json!({"query": query, "db_path": "shop.db"});
     let (state, reply) = asked(
-        &api,
+        api,
         json!({"query": "SELECT city, count(*) AS n FROM customers WHERE id < ? GROUP BY city ORDER BY city",
                "db_path": "shop.db", "params": [10], "limit": 1}),
     )
@@ -61,7 +58,7 @@ async fn a_question_is_answered_without_a_card_and_changes_nothing() {
         "{reply}"
     );
     let (_, reply) = asked(
-        &api,
+        api,
         query("SELECT name FROM customers WHERE name LIKE '=%'"),
     )
     .await;
@@ -91,7 +88,7 @@ async fn a_question_is_answered_without_a_card_and_changes_nothing() {
             "store of its own",
         ),
     ] {
-        let (state, reply) = asked(&api, arguments.clone()).await;
+        let (state, reply) = asked(api, arguments.clone()).await;
         assert_eq!(state, "denied", "{arguments}: {reply}");
         assert!(reply.contains(why), "{arguments}: {reply}");
     }
@@ -99,7 +96,7 @@ async fn a_question_is_answered_without_a_card_and_changes_nothing() {
         (query("SELECT * FROM loads"), "unsafe use of load_extension"),
         (query("SELECT * FROM nobody"), "no such table: nobody"),
     ] {
-        let (state, reply) = asked(&api, arguments.clone()).await;
+        let (state, reply) = asked(api, arguments.clone()).await;
         assert_eq!(state, "settled", "{arguments}: {reply}");
         assert!(
             reply.contains("no answer") && reply.contains(why),
@@ -107,5 +104,21 @@ async fn a_question_is_answered_without_a_card_and_changes_nothing() {
         );
     }
     assert_eq!(fs::read(at.join("shop.db")).unwrap(), before);
-    assert_eq!(fs::read_dir(&at).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(at).unwrap().count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_without_a_card_and_changes_nothing() {
+    let kit = Kit::start().await.unwrap();
+    let at = kit.workspace().unwrap();
+    a_shop_is_asked(&kit.api().unwrap(), &at).await;
+}
+
+/// Each service its own process and user, and the sandbox a jail of this machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_by_a_real_kazma_up() {
+    let mut stack = Stack::start();
+    let at = stack.folder().join("workspace");
+    a_shop_is_asked(&stack.api, Utf8Path::from_path(&at).unwrap()).await;
+    stack.end().await;
 }

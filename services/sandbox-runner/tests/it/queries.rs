@@ -300,6 +300,22 @@ async fn rows_bytes_time_and_memory_are_bounded() {
     let said = ask(&house, "many.db", &format!("SELECT {}", wide.join(", "))).await;
     assert!(said.error().contains("select fewer columns"), "{said:?}");
 
+    // What is too large to be copied is not, and the reader says what to do.
+    let left_open = house.workspace.join("left-open.db");
+    fs::copy(house.workspace.join("closed-wal.db"), &left_open).unwrap();
+    give(&left_open, 0o640);
+    let beside = house.workspace.join("left-open.db-wal");
+    fs::File::create(&beside)
+        .unwrap()
+        .set_len(60 << 20)
+        .unwrap();
+    give(&beside, 0o640);
+    let said = ask(&house, "left-open.db", "SELECT a FROM t").await;
+    assert!(said.error().contains("larger than 48 MiB"), "{said:?}");
+    fs::remove_file(&beside).unwrap();
+    let said = ask(&house, "left-open.db", "SELECT a FROM t").await;
+    assert_eq!(said.rows(), &json!([[1]]), "{said:?}");
+
     for (path, query) in [
         ("view.db", "SELECT * FROM endless"),
         (
