@@ -88,10 +88,11 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction with a savepoint for its first request.
-    pub(crate) async fn begin(&mut self) -> Result<(), StoreError> {
+    /// Begins a transaction with a savepoint for its first request. Says whether somebody else may have written
+    /// since the last one.
+    pub(crate) async fn begin(&mut self) -> Result<bool, StoreError> {
         match self {
-            Self::Sqlite(_) => self.run(BEGIN).await,
+            Self::Sqlite(_) => self.run(BEGIN).await.map(|()| false),
             Self::Postgres(session) => session.begin().await,
         }
     }

@@ -126,13 +126,16 @@ impl Writer {
             if batch.is_empty() {
                 continue;
             }
-            if !begun && let Err(error) = self.tx.connection.begin().await {
-                let why = chain(&error);
-                tracing::error!(error = why, "no transaction could be begun");
-                for job in batch {
-                    job.refuse(StoreError::Unreachable { why: why.clone() });
+            if !begun {
+                match self.tx.connection.begin().await {
+                    Ok(false) => {}
+                    // What was known of the ends is not known any more.
+                    Ok(true) => self.tx.tail = None,
+                    Err(error) => {
+                        refuse(batch, &error);
+                        continue;
+                    }
                 }
-                continue;
             }
             match self.batch(batch).await {
                 Some(ready) => begun = ready,
@@ -224,5 +227,14 @@ impl Writer {
         for answer in answers {
             answer(Err(why()));
         }
+    }
+}
+
+/// Answers requests for which no transaction could be begun.
+fn refuse(batch: Vec<Box<dyn Job>>, error: &StoreError) {
+    let why = chain(error);
+    tracing::error!(error = why, "no transaction could be begun");
+    for job in batch {
+        job.refuse(StoreError::Unreachable { why: why.clone() });
     }
 }

@@ -117,17 +117,21 @@ impl Session {
         self.judged(result).map(drop)
     }
 
-    /// Begins a transaction with a savepoint. Waits a little for a server that is away.
-    pub(crate) async fn begin(&mut self) -> Result<(), StoreError> {
+    /// Begins a transaction with a savepoint. Waits a little for a server that is away. Says whether the session
+    /// is a new one: another process may have had the lock between the two.
+    pub(crate) async fn begin(&mut self) -> Result<bool, StoreError> {
         let until = Instant::now() + AWAY;
+        let mut anew = false;
         loop {
+            anew |= self.live.is_none();
             let begun = match self.restored().await {
                 Ok(()) => self.run(BEGIN).await,
                 Err(error) => Err(error),
             };
             match begun {
+                Ok(()) => return Ok(anew),
                 Err(error) if error.is_away() && Instant::now() < until => sleep(PAUSE).await,
-                done => return done,
+                Err(error) => return Err(error),
             }
         }
     }

@@ -6,11 +6,15 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use jiff::Timestamp;
+use kazma_domain::ThreadId;
+use kazma_wire::events::What;
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use uuid::Uuid;
 
 use super::{passage::Passage, *};
-use crate::{Database, Migration, StoreError, row::Row, statement::Statement};
+use crate::{Database, Migration, StoreError, registry, row::Row, statement::Statement};
 
 static SCHEMA: [Migration; 1] = [Migration {
     version: 1,
@@ -253,6 +257,31 @@ async fn who_lost_the_lock_writes_nothing_until_it_has_it_again() {
     second.close().await.unwrap();
     add(&first, "again").await.unwrap();
     assert_eq!(names(&first).await, ["again", "mine"]);
+}
+
+#[tokio::test]
+async fn what_another_one_wrote_meanwhile_is_seen_by_who_has_the_lock_again() {
+    let server = own_schema(&url());
+    let open = || Database::open_server(&server, registry::SCHEMA.postgres);
+    let thread = ThreadId::from_uuid(Uuid::from_u128(1));
+    let tell = |database: Database| async move {
+        let told = database.write::<_, StoreError, _>(move |tx| {
+            Box::pin(async move {
+                let at = Timestamp::UNIX_EPOCH;
+                registry::events::append(tx, at, thread, None, &What::Thread).await
+            })
+        });
+        told.await.unwrap()
+    };
+    let first = open().await.unwrap();
+    assert_eq!(tell(first.clone()).await, 1);
+    let mut admin = admin(&server).await;
+    let process = holder(&mut admin, &server).await;
+    end(&mut admin, process).await;
+    let second = open().await.unwrap();
+    assert_eq!(tell(second.clone()).await, 2);
+    second.close().await.unwrap();
+    assert_eq!(tell(first.clone()).await, 3);
 }
 
 #[tokio::test]
