@@ -11,6 +11,8 @@ use crate::jail::{CgroupChoice, Limits, Runner, Template};
 const TAKEN: [&str; 9] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys",
 ];
+/// Folders that hold much else, sockets of engines among it; a workspace may be in them, not they.
+const WHOLE: [&str; 5] = ["/tmp", "/run", "/var", "/var/run", "/var/lib"];
 
 /// Which tier runs code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -124,22 +126,28 @@ impl BrokerOptions {
 }
 
 fn check_workspace(path: &Utf8Path) -> Result<(), BrokerError> {
-    let wrong = |problem: &str| BrokerError::Setting {
-        setting: "workspace",
-        problem: format!("{path}: {problem}"),
-    };
-    let plain = path
-        .components()
-        .all(|c| matches!(c, Utf8Component::RootDir | Utf8Component::Normal(_)));
-    if !path.is_absolute() || !plain || path.parent().is_none() {
-        return Err(wrong(
-            "must be an absolute path without dots, and not the root",
-        ));
+    match unfit(path) {
+        None => Ok(()),
+        Some(problem) => Err(BrokerError::Setting {
+            setting: "workspace",
+            problem: format!("{path} {problem}"),
+        }),
     }
-    if TAKEN.iter().any(|taken| path.starts_with(taken)) || path == "/tmp" || path == "/run" {
-        return Err(wrong("the sandbox has its own folder there"));
+}
+
+/// Why a folder can be no workspace, neither here nor on an engine's machine; none where it can.
+pub(super) fn unfit(path: &Utf8Path) -> Option<&'static str> {
+    let mut parts = path.components();
+    let plain = parts.next() == Some(Utf8Component::RootDir)
+        && parts.all(|part| matches!(part, Utf8Component::Normal(_)));
+    if !plain || path.parent().is_none() || path.as_str().contains('\0') {
+        return Some("is no absolute path without dots, or is the root");
     }
-    Ok(())
+    let taken = TAKEN.iter().any(|taken| path.starts_with(taken));
+    if taken || WHOLE.iter().any(|whole| path == whole) {
+        return Some("is where a machine or a sandbox has its own files");
+    }
+    None
 }
 
 fn beside_this_program() -> Result<Utf8PathBuf, BrokerError> {
@@ -166,10 +174,16 @@ mod tests {
             "relative",
             "/srv/../etc",
             "/etc",
+            "/var/run",
         ] {
             assert!(check_workspace(Utf8Path::new(bad)).is_err(), "{bad}");
         }
-        for good in ["/srv/workspace", "/tmp/x", "/home/a/work"] {
+        for good in [
+            "/srv/workspace",
+            "/tmp/x",
+            "/home/a/work",
+            "/var/lib/x/_data",
+        ] {
             assert!(check_workspace(Utf8Path::new(good)).is_ok(), "{good}");
         }
     }

@@ -265,6 +265,7 @@ fn policy<'a>(blueprint: &'a Blueprint, access: Option<&'a Access>) -> guard::Po
         writable: access.map_or(&[], |access| &access.folders),
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
+        source: &blueprint.source,
         runtime: &blueprint.runtime,
         owner: &blueprint.owner,
         kind: blueprint.kind,

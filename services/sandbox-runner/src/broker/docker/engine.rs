@@ -22,6 +22,7 @@ use super::{
     error::{EngineError, Step},
     guard,
     look::{self, Inspected, Listed, State},
+    origin::Described,
     template::LABEL_MANAGED,
 };
 
@@ -188,6 +189,21 @@ impl Engine {
         let path = format!("/containers/{}/json", name.as_str());
         let Inspected { state } = self.look(Step::State, &path).await?;
         Ok(state)
+    }
+
+    /// Whether the engine runs on this machine as this process sees it, and not outside of the container that this
+    /// process is in.
+    pub(super) async fn is_beside_us(&self) -> Result<bool, EngineError> {
+        let step = Step::Connect;
+        timeout(step.limit(), look::listener(&self.socket))
+            .await
+            .unwrap_or(Err(EngineError::Slow { step }))
+    }
+
+    /// A container of anybody's, by its id or the beginning of that.
+    pub(super) async fn describe(&self, id: &str) -> Result<Described, EngineError> {
+        self.look(Step::Own, &format!("/containers/{id}/json"))
+            .await
     }
 
     async fn look<T: DeserializeOwned>(&self, step: Step, path: &str) -> Result<T, EngineError> {

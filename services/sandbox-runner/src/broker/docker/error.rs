@@ -17,6 +17,7 @@ pub(super) enum Step {
     Kill,
     Wait,
     State,
+    Own,
     Remove,
     List,
 }
@@ -33,6 +34,7 @@ impl Step {
             Self::Kill => "kill a container",
             Self::Wait => "wait for a container",
             Self::State => "look at a container",
+            Self::Own => "look at the broker's container",
             Self::Remove => "remove a container",
             Self::List => "list containers",
         }
@@ -43,7 +45,7 @@ impl Step {
     pub(super) const fn limit(self) -> Duration {
         Duration::from_secs(match self {
             Self::Connect | Self::Facts | Self::Image => 5,
-            Self::Attach | Self::State | Self::Kill | Self::List => 10,
+            Self::Attach | Self::State | Self::Own | Self::Kill | Self::List => 10,
             Self::Create | Self::Wait => 20,
             Self::Start | Self::Remove => 30,
         })

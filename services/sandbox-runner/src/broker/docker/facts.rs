@@ -5,6 +5,7 @@ use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum, SystemVersion};
 use super::{
     EngineRuntime,
     error::{EngineError, Step},
+    settings::WORKSPACE_SOURCE,
 };
 use crate::{
     broker::canary::NotReady,
@@ -255,8 +256,15 @@ pub(super) fn explain(error: &EngineError, image: &str) -> NotReady {
         } if said.contains("no such file") => not_our_image(image),
         EngineError::LockDown(_) => not_our_image(image),
         EngineError::Refused { said, .. } if said.contains("bind source path") => {
-            "Create the workspace where the engine runs, at the same path.".to_owned()
+            format!(
+                "Create the workspace where the engine runs, at the same path, or name its folder there by \
+                 {WORKSPACE_SOURCE}."
+            )
         }
+        EngineError::OtherWorkspace => format!(
+            "Take {WORKSPACE_SOURCE} away, or let it name the folder of the engine's machine that the broker has as \
+             its workspace."
+        ),
         _ => "The log of the sandbox broker has more.".to_owned(),
     };
     NotReady::new(error.to_string(), fix)

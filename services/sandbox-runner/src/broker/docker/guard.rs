@@ -21,7 +21,10 @@ use crate::jail::{Limits, WRITABLE_MAX, Writer, init::CONTAINER_MODE, is_plain};
 #[derive(Debug, Clone)]
 pub(super) struct Policy<'a> {
     pub(super) image_id: &'a str,
+    /// Where the workspace is inside.
     pub(super) workspace: &'a Utf8Path,
+    /// The one folder of the engine's machine that may be mounted there.
+    pub(super) source: &'a Utf8Path,
     pub(super) runtime: &'a str,
     pub(super) owner: &'a str,
     pub(super) kind: EngineKind,
@@ -228,9 +231,10 @@ fn user(value: &Value, policy: &Policy<'_>) -> bool {
     }
 }
 
-/// The workspace read-only, and over it exactly the folders that may be written; or all of it to be written.
+/// The workspace read-only, and over it exactly the folders that may be written; or all of it to be written. Each
+/// from its one place.
 fn mounts(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
-    let plain = policy.writable.iter().all(|path| is_plain(path));
+    let plain = policy.writable.iter().all(|path| is_plain(path)) && can_be_source(policy.source);
     let (Some(mounts), true) = (
         value.as_array(),
         plain && policy.writable.len() <= WRITABLE_MAX,
@@ -241,35 +245,53 @@ fn mounts(value: &Value, policy: &Policy<'_>) -> Result<bool, Violation> {
         let [mount] = mounts.as_slice() else {
             return Ok(false);
         };
-        return Ok(policy.writable.len() == 1 && a_mount(mount, policy.workspace, false)?);
+        return Ok(policy.writable.len() == 1 && a_mount(mount, policy, "", false)?);
     }
     let Some((first, parts)) = mounts.split_first() else {
         return Ok(false);
     };
-    if parts.len() != policy.writable.len() || !a_mount(first, policy.workspace, true)? {
+    if parts.len() != policy.writable.len() || !a_mount(first, policy, "", true)? {
         return Ok(false);
     }
     for (part, path) in parts.iter().zip(policy.writable) {
-        if !a_mount(part, &policy.workspace.join(path), false)? {
+        if !a_mount(part, policy, path, false)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn a_mount(value: &Value, path: &Utf8Path, read_only: bool) -> Result<bool, Violation> {
+/// Whether it is the mount of `path` from the workspace; an empty one is the workspace itself.
+fn a_mount(
+    value: &Value,
+    policy: &Policy<'_>,
+    path: &str,
+    read_only: bool,
+) -> Result<bool, Violation> {
     let fields = object(value, "Mounts")?;
+    let is = |value: &Value, folder: &Utf8Path| match path {
+        "" => value == folder.as_str(),
+        path => *value == format!("{folder}/{path}"),
+    };
     all_there(
         fields,
         &["Type", "Source", "Target", "ReadOnly", "BindOptions"],
     )?;
     Ok(fields.iter().all(|(name, value)| match name.as_str() {
         "Type" => value == "bind",
-        "Source" | "Target" => value == path.as_str(),
+        "Source" => is(value, policy.source),
+        "Target" => is(value, policy.workspace),
         "ReadOnly" => value == read_only,
         "BindOptions" => *value == serde_json::json!({"Propagation": "rprivate"}),
         _ => false,
     }))
+}
+
+/// An absolute path that says where it leads, and not to everything.
+fn can_be_source(path: &Utf8Path) -> bool {
+    path.as_str()
+        .strip_prefix('/')
+        .is_some_and(|path| !path.is_empty() && is_plain(path))
 }
 
 fn object<'a>(

@@ -94,6 +94,18 @@ pub(super) async fn get<T: DeserializeOwned>(
     }
 }
 
+/// Whether this process sees who listens at the socket. The kernel keeps who that was, and gives its number as it is
+/// among this process's own; none, which is 0, for one outside of them (unix(7), `SO_PEERCRED`; `pid_namespaces(7)`).
+pub(super) async fn listener(socket: &Utf8Path) -> Result<bool, EngineError> {
+    let unreachable = |error: std::io::Error| EngineError::Unreachable {
+        socket: socket.to_string(),
+        said: error.to_string(),
+    };
+    let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
+    let listener = stream.peer_cred().map_err(unreachable)?;
+    Ok(listener.pid().is_some_and(|number| number > 0))
+}
+
 fn read<T: DeserializeOwned>(
     step: Step,
     status: StatusCode,

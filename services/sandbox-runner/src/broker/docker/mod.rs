@@ -9,6 +9,7 @@ mod error;
 mod facts;
 mod guard;
 mod look;
+mod origin;
 mod reaper;
 mod report;
 mod settings;
@@ -35,12 +36,14 @@ use self::{
     error::EngineError,
     facts::Facts,
     reaper::Reaper,
+    settings::WORKSPACE_SOURCE,
     template::Blueprint,
 };
 use super::{
     BrokerError, BrokerOptions, BrokerStatus, Chunk, Finished, RunSpec, TIMEOUT_MAX, Tier,
     canary::{NotReady, Sight, broken_promise, refused},
     native::readable_for_nobody,
+    options::unfit,
     pooled::PooledTier,
     workshop::{Face, Workshop},
 };
@@ -76,12 +79,21 @@ impl DockerTier {
                 problem: "must be letters, digits and dashes".to_owned(),
             });
         }
+        if let Some(source) = &engine.workspace_source
+            && let Some(problem) = unfit(source)
+        {
+            return Err(BrokerError::Setting {
+                setting: "workspace source",
+                problem: format!("{source} {problem}"),
+            });
+        }
         let mut random = [0_u8; 6];
         entropy.fill(&mut random);
         let broker = hex::encode(random);
         let known = Known::default();
         let workshop = ContainerShop {
-            workspace: options.workspace.clone(),
+            // Written one way: what is mounted is compared as text.
+            workspace: options.workspace.components().collect(),
             limits: limits(options.limits, engine.runtime),
             life: options
                 .max_idle_age
@@ -207,9 +219,14 @@ impl ContainerShop {
                 "Use an image that scripts/images made.",
             ));
         }
+        let source = origin::find(&engine, &self.settings, &self.workspace).await?;
+        if source != self.workspace {
+            tracing::info!(%source, workspace = %self.workspace, "the workspace comes from elsewhere");
+        }
         let blueprint = Blueprint {
             image_id: image.id,
             workspace: self.workspace.clone(),
+            source,
             limits: self.limits,
             runtime: facts.runtime.clone(),
             kind: facts.kind,
@@ -435,7 +452,8 @@ impl Workshop for ContainerShop {
         NotReady::new(
             format!("a snippet (uid and gid 65534) cannot read {path} ({answer})"),
             format!(
-                "{} Where the engine runs elsewhere, the workspace must be there at the same path.",
+                "{} Where the engine runs elsewhere, the workspace must be there at the same path, or \
+                 {WORKSPACE_SOURCE} must name it.",
                 readable_for_nobody(&self.workspace)
             ),
         )

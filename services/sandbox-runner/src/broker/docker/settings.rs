@@ -7,6 +7,9 @@ use camino::Utf8PathBuf;
 /// The image unless another is named. `scripts/images` makes it.
 pub const SANDBOX_IMAGE: &str = "kazma-sandbox";
 
+/// The setting that is [`EngineOptions::workspace_source`], as people know it.
+pub(super) const WORKSPACE_SOURCE: &str = "KAZMA_WORKSPACE_SOURCE";
+
 /// What makes the boundary of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EngineRuntime {
@@ -59,6 +62,10 @@ pub struct EngineOptions {
     pub owner: String,
     /// How often strays are looked for, and whether the engine and the image are still the same.
     pub look_every: Duration,
+    /// The workspace's folder on the engine's machine, where that is another than the broker's path to it and the
+    /// broker cannot find it out: an absolute path. None: the broker's own path, or, where the broker is a container
+    /// of this engine, what the engine says of that container's mounts. Setting `KAZMA_WORKSPACE_SOURCE`.
+    pub workspace_source: Option<Utf8PathBuf>,
 }
 
 impl EngineOptions {
@@ -70,6 +77,7 @@ impl EngineOptions {
             runtime: EngineRuntime::default(),
             owner: owner.into(),
             look_every: Duration::from_secs(30),
+            workspace_source: None,
         }
     }
 }

@@ -58,7 +58,10 @@ pub(super) const fn ulimits(limits: &Limits) -> [(&'static str, u64); 7] {
 pub(super) struct Blueprint {
     /// The image's id, not a name: what a card named is what runs.
     pub(super) image_id: String,
+    /// Where the workspace is inside, as in the broker.
     pub(super) workspace: Utf8PathBuf,
+    /// The same folder as the engine finds it. Another path where the broker is in a container itself.
+    pub(super) source: Utf8PathBuf,
     pub(super) limits: Limits,
     /// The runtime as the engine calls it.
     pub(super) runtime: String,
@@ -187,23 +190,24 @@ impl Blueprint {
             .map(String::as_str)
             .collect();
         if folders == [""] {
-            return vec![mount(&self.workspace, false)];
+            return vec![mount(&self.source, &self.workspace, false)];
         }
-        let parts = folders
-            .iter()
-            .map(|path| mount(&self.workspace.join(path), false));
-        std::iter::once(mount(&self.workspace, true))
-            .chain(parts)
+        let part = |path| {
+            let (source, target) = (self.source.join(path), self.workspace.join(path));
+            mount(&source, &target, false)
+        };
+        std::iter::once(mount(&self.source, &self.workspace, true))
+            .chain(folders.into_iter().map(part))
             .collect()
     }
 }
 
 /// As a mount: `Binds` would create a source that is not there.
-fn mount(path: &Utf8Path, read_only: bool) -> Mount {
+fn mount(source: &Utf8Path, target: &Utf8Path, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::BIND),
-        source: Some(path.to_string()),
-        target: Some(path.to_string()),
+        source: Some(source.to_string()),
+        target: Some(target.to_string()),
         read_only: Some(read_only),
         bind_options: Some(MountBindOptions {
             propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),

@@ -11,6 +11,9 @@ use crate::{
     jail::{Access, container_rlimits},
 };
 
+/// Where the engine has the workspace of a broker in a container.
+const SOURCE: &str = "/var/lib/docker/volumes/workspace/_data";
+
 fn blueprint() -> Blueprint {
     blueprint_for(EngineKind::Docker)
 }
@@ -20,6 +23,7 @@ fn blueprint_for(kind: EngineKind) -> Blueprint {
     Blueprint {
         image_id: format!("sha256:{}", "ab".repeat(32)),
         workspace: Utf8PathBuf::from("/srv/workspace"),
+        source: Utf8PathBuf::from(SOURCE),
         limits,
         runtime: "runc".to_owned(),
         kind,
@@ -55,17 +59,21 @@ fn judged_as(body: &Value, access: Option<&Access>) -> Result<(), Violation> {
 
 fn judged_for(kind: EngineKind, body: &Value, access: Option<&Access>) -> Result<(), Violation> {
     let blueprint = blueprint_for(kind);
-    let policy = Policy {
+    check_value(body, &policy(&blueprint, access))
+}
+
+fn policy<'a>(blueprint: &'a Blueprint, access: Option<&'a Access>) -> Policy<'a> {
+    Policy {
         writer: access.map(|access| access.writer),
         writable: access.map_or(&[], |access| &access.folders),
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
+        source: &blueprint.source,
         runtime: &blueprint.runtime,
         owner: &blueprint.owner,
         kind: blueprint.kind,
         most: &blueprint.limits,
-    };
-    check_value(body, &policy)
+    }
 }
 
 fn good() -> Value {
@@ -134,6 +142,62 @@ fn nothing_outside_of_the_workspace_is_ever_writable() {
     let mut root = kinds().remove(1).unwrap();
     root.writer = Writer { uid: 0, gid: 0 };
     assert!(judged_as(&made(Some(&root)), Some(&root)).is_err());
+}
+
+#[test]
+fn only_the_one_source_is_mounted_and_only_where_it_belongs() {
+    for access in kinds() {
+        let access = access.as_ref();
+        let count = made(access)["HostConfig"]["Mounts"]
+            .as_array()
+            .unwrap()
+            .len();
+        for mount in 0..count {
+            for (field, value) in [
+                // As a broker on the engine's own machine would have it.
+                ("Source", "/srv/workspace"),
+                ("Source", "/srv/workspace/a/.git"),
+                ("Source", "/var/lib/docker/volumes/workspace"),
+                ("Source", "/var/lib/docker/volumes/workspace/_data/"),
+                ("Source", "/var/lib/docker/volumes/workspace/_data/other"),
+                ("Source", "/var/lib/docker/volumes/other/_data"),
+                ("Source", "workspace"),
+                ("Target", SOURCE),
+                ("Target", "/srv/workspace/other"),
+                ("Target", "/usr/lib/kazma"),
+            ] {
+                let mut body = made(access);
+                body["HostConfig"]["Mounts"][mount][field] = value.into();
+                assert!(judged_as(&body, access).is_err(), "{mount} {field} {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_that_leads_to_everything_or_somewhere_else_is_refused_even_if_settings_name_it() {
+    for source in [
+        "/",
+        "",
+        "workspace",
+        "/srv/../etc",
+        "/srv/./x",
+        "/srv//x",
+        "/srv/",
+        "/a\0b",
+    ] {
+        let bad = Blueprint {
+            source: source.into(),
+            ..blueprint()
+        };
+        let body = serde_json::to_value(bad.body(1, None)).unwrap();
+        let good = blueprint();
+        let policy = Policy {
+            source: &bad.source,
+            ..policy(&good, None)
+        };
+        assert!(check_value(&body, &policy).is_err(), "{source:?}");
+    }
 }
 
 #[test]
@@ -336,6 +400,27 @@ proptest! {
             let free = path == "/Labels/kazma.sandbox.broker" || path == "/Cmd/2";
             prop_assert!(before == &value || lower || free, "{} = {}", path, value);
         }
+    }
+
+    /// A request for one source never passes where another belongs.
+    #[test]
+    fn no_other_source_gets_through(
+        kind in 0_usize..3,
+        source in "(/[a-z._]{1,5}){1,4}",
+        belongs in "(/[a-z._]{1,5}){1,4}",
+    ) {
+        let access = kinds().remove(kind);
+        let access = access.as_ref();
+        let made = Blueprint { source: source.clone().into(), ..blueprint() };
+        let body = serde_json::to_value(made.body(1, access)).unwrap();
+        let plain = is_plain(source.trim_start_matches('/'));
+        let good = blueprint();
+        let judge = |source: &str| {
+            let policy = Policy { source: source.into(), ..policy(&good, access) };
+            check_value(&body, &policy).is_ok()
+        };
+        prop_assert_eq!(judge(&source), plain);
+        prop_assert!(source == belongs || !judge(&belongs), "{} for {}", source, belongs);
     }
 
     #[test]
