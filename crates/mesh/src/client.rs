@@ -1,6 +1,6 @@
 //! The calling side: JSON in, JSON or lines out, problems as values.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
@@ -9,7 +9,7 @@ use kazma_edge::request;
 use kazma_wire::Problem;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Identity, MeshError};
+use crate::{Address, Identity, MeshError, address::Lookup};
 
 /// How long a call may take that is not a stream: a long poll's longest wait, and some.
 const CALL_LIMIT: Duration = Duration::from_secs(45);
@@ -81,21 +81,26 @@ impl Client {
     /// # Errors
     ///
     /// Says why TLS could not be set up.
-    pub fn new(identity: &Arc<Identity>, to: Service, at: SocketAddr) -> Result<Self, MeshError> {
-        Self::with_tls(identity.client()?, to, at)
+    pub fn new(
+        identity: &Arc<Identity>,
+        to: Service,
+        at: impl Into<Address>,
+    ) -> Result<Self, MeshError> {
+        Self::with_tls(identity.client()?, to, at.into())
     }
 
     pub(crate) fn with_tls(
         tls: rustls::ClientConfig,
         to: Service,
-        at: SocketAddr,
+        at: Address,
     ) -> Result<Self, MeshError> {
+        let port = at.port();
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .https_only(true)
-            .resolve(&to.host(), at)
+            .dns_resolver(Arc::new(Lookup(Arc::new(at))))
             .connect_timeout(Duration::from_secs(5))
             .http2_keep_alive_interval(Duration::from_secs(10))
             .http2_keep_alive_timeout(Duration::from_secs(5))
@@ -104,7 +109,7 @@ impl Client {
             .map_err(|error| MeshError::Certificate(error.to_string()))?;
         Ok(Self {
             http,
-            base: format!("https://{}:{}", to.host(), at.port()),
+            base: format!("https://{}:{port}", to.host()),
             to,
         })
     }

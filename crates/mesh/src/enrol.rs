@@ -1,6 +1,6 @@
 //! How a service gets its leaf: once by a token, from then on by its key.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use camino::Utf8Path;
@@ -20,7 +20,7 @@ use rustls::{
 use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Ca, Client, Identity, KeyFolder, MeshError, identity};
+use crate::{Address, Ca, CallError, Client, Identity, KeyFolder, MeshError, identity};
 
 /// A single-use invitation: the CA it is for, and the secret.
 #[derive(Debug, Clone)]
@@ -64,10 +64,11 @@ pub struct Enrolment {
 pub async fn enrol(
     folder: &Utf8Path,
     service: Service,
-    registry: SocketAddr,
+    registry: impl Into<Address>,
     token: Option<&JoinToken>,
     clock: &dyn Clock,
 ) -> Result<Enrolment, MeshError> {
+    let registry = &registry.into();
     let folder = KeyFolder::open(folder)?;
     let key = key_of(&folder)?;
     let known = (
@@ -174,10 +175,11 @@ fn key_of(folder: &KeyFolder) -> Result<KeyPair, MeshError> {
 pub async fn keep_fresh(
     folder: &Utf8Path,
     identity: Arc<Identity>,
-    registry: SocketAddr,
+    registry: impl Into<Address>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
 ) -> Result<(), MeshError> {
+    let registry = registry.into();
     let mut wait = Duration::ZERO;
     loop {
         // The clock is asked now and then, not once: a machine that slept would sleep on.
@@ -189,7 +191,7 @@ pub async fn keep_fresh(
         if !due(&identity, clock.now()) {
             continue;
         }
-        match renew(&identity, registry).await {
+        match renew(&identity, &registry).await {
             Ok(fresh) => {
                 identity.replace_leaf(&fresh.certificate)?;
                 KeyFolder::open(folder)?.write("leaf.pem", &fresh.certificate)?;
@@ -214,12 +216,12 @@ fn due(identity: &Identity, now: Timestamp) -> bool {
     left < SignedDuration::from_secs(crate::ca::LEAF_LIFE.as_secs() / 3)
 }
 
-async fn join(key: &KeyPair, registry: SocketAddr, token: &JoinToken) -> Result<Leaf, MeshError> {
+async fn join(key: &KeyPair, registry: &Address, token: &JoinToken) -> Result<Leaf, MeshError> {
     let request = JoinRequest {
         token: token.secret.expose_secret().to_owned(),
         csr: STANDARD.encode(identity::request(key)?),
     };
-    nameless(registry, token.ca)?
+    nameless(Service::GateRegistry, registry, token.ca)?
         .post("/v1/mesh/join", &request)
         .await
         .map_err(MeshError::Enrol)
@@ -227,19 +229,42 @@ async fn join(key: &KeyPair, registry: SocketAddr, token: &JoinToken) -> Result<
 
 /// Asks for a new leaf. The key's signature on the request is the proof, so the caller goes without a
 /// certificate: its own may have expired.
-async fn renew(identity: &Identity, registry: SocketAddr) -> Result<Leaf, MeshError> {
+async fn renew(identity: &Identity, registry: &Address) -> Result<Leaf, MeshError> {
     let request = RenewRequest {
         service: identity.service(),
         csr: STANDARD.encode(identity.request()?),
     };
-    nameless(registry, identity.ca_digest())?
+    nameless(Service::GateRegistry, registry, identity.ca_digest())?
         .post("/v1/mesh/renew", &request)
         .await
         .map_err(MeshError::Enrol)
 }
 
+/// Whether `service` answers at `at` with a certificate of the CA whose certificate lies in `folder` as
+/// `ca.pem`. What it answers makes no difference: whoever has no certificate is refused.
+///
+/// # Errors
+///
+/// Says what the folder or TLS says, or that nobody answers.
+pub async fn answers(folder: &Utf8Path, service: Service, at: &Address) -> Result<(), MeshError> {
+    let pem = KeyFolder::open(folder)?
+        .read("ca.pem")?
+        .ok_or(MeshError::NoToken)?;
+    let ca = identity::certificates(&pem)?
+        .first()
+        .map(|der| Digest::of_bytes(der))
+        .ok_or_else(|| MeshError::Certificate("ca.pem holds no certificate".to_owned()))?;
+    match nameless(service, at, ca)?
+        .get::<serde_json::Value>("/v1/health")
+        .await
+    {
+        Ok(_) | Err(CallError::Problem { .. }) => Ok(()),
+        Err(error) => Err(MeshError::Silent(error)),
+    }
+}
+
 /// A client without a certificate that trusts only the CA of this digest.
-fn nameless(registry: SocketAddr, ca: Digest) -> Result<Client, MeshError> {
+fn nameless(service: Service, at: &Address, ca: Digest) -> Result<Client, MeshError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut tls = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -248,7 +273,7 @@ fn nameless(registry: SocketAddr, ca: Digest) -> Result<Client, MeshError> {
         .with_custom_certificate_verifier(Arc::new(PinnedCa { ca, provider }))
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec()];
-    Client::with_tls(tls, Service::GateRegistry, registry)
+    Client::with_tls(tls, service, at.clone())
 }
 
 fn clone(key: &KeyPair) -> Result<KeyPair, MeshError> {

@@ -3,6 +3,7 @@
 //! Identities are SPIFFE URIs (`spiffe://kazma/<service>`) in the certificates. Every route names the
 //! services that may call it; anything else is refused. This is the only crate that touches TLS.
 
+mod address;
 mod ca;
 mod caller;
 mod client;
@@ -12,14 +13,15 @@ mod folder;
 mod identity;
 mod listener;
 
+pub use address::{Address, NotAnAddress};
 pub use ca::{Ca, IssuedLeaf};
 pub use caller::{Anyone, Caller, Callers, Peer};
 pub use client::{CallError, Client};
-pub use enrol::{Enrolment, JoinToken, enrol, keep_fresh, keep_own_fresh, own_identity};
+pub use enrol::{Enrolment, JoinToken, answers, enrol, keep_fresh, keep_own_fresh, own_identity};
 pub use expiry::Expiry;
 pub use folder::KeyFolder;
 pub use identity::Identity;
-pub use listener::serve;
+pub use listener::{Listeners, serve};
 
 /// What goes wrong in the mesh.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,9 @@ pub enum MeshError {
     /// The registry gave no leaf.
     #[error("the registry gave no certificate")]
     Enrol(#[source] CallError),
+    /// The service is not there, or is another.
+    #[error("the service does not answer")]
+    Silent(#[source] CallError),
     /// There is neither a leaf nor a token to get one with.
     #[error("no certificate is there, and no join token to get one with")]
     NoToken,

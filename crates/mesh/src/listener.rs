@@ -1,6 +1,6 @@
 //! The listening side: TLS handshakes beside the accept loop, and the peer's name on every request.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -12,6 +12,7 @@ use kazma_domain::Service;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
+    task::JoinSet,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
@@ -23,22 +24,62 @@ const HANDSHAKES: usize = 128;
 /// How long a handshake may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
+/// Where a service of the mesh is called: one socket, or several where it stands in several networks.
+#[derive(Debug)]
+pub struct Listeners(Vec<std::net::TcpListener>);
+
+impl Listeners {
+    /// Where the first of them listens: there the service asks itself whether it serves.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or the operating system says no.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.0
+            .first()
+            .ok_or_else(|| std::io::Error::other("no socket to listen on"))?
+            .local_addr()
+    }
+}
+
+impl From<std::net::TcpListener> for Listeners {
+    fn from(one: std::net::TcpListener) -> Self {
+        Self(vec![one])
+    }
+}
+
+impl From<Vec<std::net::TcpListener>> for Listeners {
+    fn from(several: Vec<std::net::TcpListener>) -> Self {
+        Self(several)
+    }
+}
+
 /// Serves `app` over mutual TLS until `stop`, then finishes what runs.
 ///
 /// # Errors
 ///
 /// Says why the listener or TLS could not be set up.
 pub async fn serve(
-    listener: std::net::TcpListener,
+    listeners: impl Into<Listeners>,
     identity: Arc<Identity>,
     app: Router,
     stop: CancellationToken,
 ) -> Result<(), MeshError> {
-    listener.set_nonblocking(true).map_err(MeshError::Listen)?;
-    let listener = TcpListener::from_std(listener).map_err(MeshError::Listen)?;
     let acceptor = TlsAcceptor::from(Arc::new(identity.server()?));
     let (ready, incoming) = mpsc::channel(HANDSHAKES);
-    let accepting = tokio::spawn(accept(listener, acceptor, ready, stop.clone()));
+    let slots = Arc::new(Semaphore::new(HANDSHAKES));
+    let mut accepting = JoinSet::new();
+    for listener in listeners.into().0 {
+        listener.set_nonblocking(true).map_err(MeshError::Listen)?;
+        let listener = TcpListener::from_std(listener).map_err(MeshError::Listen)?;
+        let door = Door {
+            acceptor: acceptor.clone(),
+            ready: ready.clone(),
+            slots: slots.clone(),
+        };
+        accepting.spawn(accept(listener, door, stop.clone()));
+    }
+    drop(ready);
     let app = app
         .fallback(kazma_edge::fallback)
         .method_not_allowed_fallback(kazma_edge::method_not_allowed)
@@ -48,17 +89,23 @@ pub async fn serve(
         .with_graceful_shutdown(stop.cancelled_owned())
         .await
         .map_err(MeshError::Listen);
-    accepting.abort();
+    accepting.abort_all();
     served
 }
 
-async fn accept(
-    listener: TcpListener,
+/// What all sockets of a service share.
+struct Door {
     acceptor: TlsAcceptor,
     ready: mpsc::Sender<(TlsStream<TcpStream>, Peer)>,
-    stop: CancellationToken,
-) {
-    let slots = Arc::new(Semaphore::new(HANDSHAKES));
+    slots: Arc<Semaphore>,
+}
+
+async fn accept(listener: TcpListener, door: Door, stop: CancellationToken) {
+    let Door {
+        acceptor,
+        ready,
+        slots,
+    } = door;
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else {
             return;

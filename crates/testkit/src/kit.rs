@@ -271,7 +271,7 @@ impl Kit {
             issuer: Arc::new(Authority(self.ca.clone())),
             clock: self.clock.clone(),
             entropy: entropy(),
-            listener: self.socket(Service::GateRegistry)?,
+            listener: self.socket(Service::GateRegistry)?.into(),
             meters: Meters::default(),
         };
         let wait = kazma_gate_registry::WAIT;
@@ -310,7 +310,7 @@ impl Kit {
         let registry = self.client(&enrolment.identity, Service::GateRegistry)?;
         let deps = egress::Deps {
             identity: enrolment.identity,
-            listener: self.socket(Service::RunnerEgress)?,
+            listener: self.socket(Service::RunnerEgress)?.into(),
             registry: Arc::new(executor::MeshRegistry(registry)),
             permit_key: VerifyingKey::from_base64(enrolment.permit_key.trim())?,
             client: self.outside.client.clone(),
@@ -336,7 +336,7 @@ impl Kit {
         let registry = self.client(&enrolment.identity, Service::GateRegistry)?;
         let deps = api::Deps {
             identity: enrolment.identity,
-            listener: self.socket(Service::RunnerApi)?,
+            listener: self.socket(Service::RunnerApi)?.into(),
             registry: Arc::new(executor::MeshRegistry(registry)),
             permit_key: VerifyingKey::from_base64(enrolment.permit_key.trim())?,
             code: Arc::new(broker::BrokerClient::new(self.root()?.join("broker.sock"))),
@@ -355,7 +355,7 @@ impl Kit {
         use kazma_agent::clients::{MeshModel, MeshRegistry, MeshRunner};
         let identity = self.enrol(Service::Agent).await?.identity;
         let deps = kazma_agent::Deps {
-            listener: self.socket(Service::Agent)?,
+            listener: self.socket(Service::Agent)?.into(),
             clock: self.clock.clone(),
             entropy: entropy(),
             registry: Arc::new(MeshRegistry(self.client(&identity, Service::GateRegistry)?)),
@@ -396,7 +396,7 @@ impl Kit {
             registry: self.client(&identity, Service::GateRegistry)?,
             runner: self.client(&identity, Service::RunnerApi)?,
             public: self.public.try_clone()?,
-            mesh: self.socket(Service::Gateway)?,
+            mesh: self.socket(Service::Gateway)?.into(),
             identity,
             meters: Meters::default(),
         };

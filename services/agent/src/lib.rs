@@ -10,6 +10,7 @@
 pub mod clients;
 mod context;
 mod journal;
+pub mod member;
 mod metrics;
 mod note;
 mod patience;

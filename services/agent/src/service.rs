@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    net::TcpListener,
     sync::Arc,
 };
 
@@ -12,7 +11,7 @@ use camino::Utf8PathBuf;
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy, TurnId};
 use kazma_edge::Json;
-use kazma_mesh::{Anyone, Caller, Identity, MeshError};
+use kazma_mesh::{Anyone, Caller, Identity, Listeners, MeshError};
 use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_runtime::Lifecycle;
 use kazma_store::{Database, StoreError, agent::MIGRATIONS};
@@ -64,7 +63,7 @@ pub struct Deps {
     /// The agent's identity in the mesh.
     pub identity: Arc<Identity>,
     /// Where its own routes are served.
-    pub listener: TcpListener,
+    pub listener: Listeners,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The randomness.

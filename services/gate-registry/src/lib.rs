@@ -3,12 +3,14 @@
 //! **Invariants:** the registry calls nobody; every step is one transaction with its audit record;
 //! nothing is answered, announced or signed before its commit; time is its own clock's.
 
+pub mod audit;
 mod error;
 mod extending;
 mod filing;
 mod follow;
 mod http;
 mod joining;
+pub mod member;
 mod metrics;
 mod people;
 mod permits;

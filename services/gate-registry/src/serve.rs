@@ -1,12 +1,12 @@
 //! Putting the registry together and serving it.
 
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::middleware::from_fn_with_state;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Entropy};
-use kazma_mesh::Identity;
+use kazma_mesh::{Identity, Listeners};
 use kazma_metrics::{Http, Meters, count};
 use kazma_runtime::Lifecycle;
 use kazma_signing::SigningKey;
@@ -99,7 +99,7 @@ pub struct Deps {
     /// Randomness for ids and salts.
     pub entropy: Arc<dyn Entropy>,
     /// Where it listens.
-    pub listener: TcpListener,
+    pub listener: Listeners,
     /// What is counted.
     pub meters: Meters,
 }
@@ -168,7 +168,7 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
 pub async fn serve_opened(
     registry: Arc<Registry>,
     identity: Arc<Identity>,
-    listener: TcpListener,
+    listener: Listeners,
     meters: &Meters,
     lifecycle: Lifecycle,
 ) -> Result<(), Error> {

@@ -8,6 +8,7 @@ mod api;
 mod app;
 mod guard;
 mod hub;
+pub mod member;
 mod metrics;
 pub mod model;
 pub mod pages;

@@ -6,7 +6,7 @@ use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, ro
 use camino::Utf8PathBuf;
 use kazma_domain::{Clock, Entropy};
 use kazma_edge::Json;
-use kazma_mesh::{Anyone, Caller, Client, Identity, MeshError};
+use kazma_mesh::{Anyone, Caller, Client, Identity, Listeners, MeshError};
 use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_runtime::Lifecycle;
 use secrecy::SecretString;
@@ -66,7 +66,7 @@ pub struct Deps {
     /// Where people come in.
     pub public: TcpListener,
     /// Where the mesh comes in.
-    pub mesh: TcpListener,
+    pub mesh: Listeners,
     /// What is counted.
     pub meters: Meters,
 }

@@ -7,10 +7,7 @@ use std::{
 };
 
 use kazma_domain::Service;
-use kazma_metrics::{Meters, MetricError};
-use kazma_runtime::Held;
-
-use crate::cli::Usage;
+use kazma_launch::Usage;
 
 /// The services that show metrics, in the order of their ports. The broker, which has no network, shows
 /// what it knows through the runner's api.
@@ -53,23 +50,6 @@ impl fmt::Display for Wanted {
             Self::From(at) => at.fmt(f),
         }
     }
-}
-
-/// Shows what the kernel holds of this process's confinement; none before it is known.
-pub(crate) fn confinement(meters: &Meters, held: Option<Held>) -> Result<(), MetricError> {
-    let shown = meters.gauges(
-        "kazma_confinement_info",
-        "Always 1; whether Landlock holds this process by `all` of its rules, `partly` or by `none`.",
-        ["landlock"],
-    )?;
-    let word = match held {
-        None => return Ok(()),
-        Some(Held::All) => "all",
-        Some(Held::Partly) => "partly",
-        Some(Held::WithoutLandlock) => "none",
-    };
-    shown.set([word], 1.0);
-    Ok(())
 }
 
 /// A listener for each service that shows metrics.
@@ -134,7 +114,7 @@ This list is made from what the services register:
         kazma_metrics::build(&meters, service.name(), "", 0)?;
         kazma_mesh::Expiry::new(&meters)?;
         Http::new(&meters)?;
-        confinement(&meters, None)?;
+        kazma_launch::show_confinement(&meters, None)?;
         match service {
             Service::Gateway => drop(kazma_gateway::Metrics::new(&meters)?),
             Service::Agent => drop(kazma_agent::Metrics::new(&meters)?),

@@ -5,3 +5,4 @@ pub mod broker;
 pub mod egress;
 pub mod executor;
 pub mod jail;
+pub mod member;

@@ -61,7 +61,7 @@ fn a_process_confined_as_a_service_s() {
         "held": format!("{held:?}"),
         "read its own": word(fs::read(boot.folder.join("note"))),
         "write its own": word(fs::write(boot.folder.join("new"), "x")),
-        "connect to the registry": connect(boot.peers.registry),
+        "connect to the registry": connect(boot.peers.registry.to_string().parse().unwrap()),
         "connect elsewhere": connect(elsewhere),
         "listen": word(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))),
         "read another's": word(fs::read(data.join("gateway/secret"))),
@@ -79,7 +79,10 @@ fn a_process_confined_as_a_service_s() {
 fn a_service_s_process_reaches_its_folder_and_its_peers_alone() {
     for (service, role) in [
         ("agent", Role::Agent),
-        ("runner-egress", Role::RunnerEgress { search: None }),
+        (
+            "runner-egress",
+            Role::RunnerEgress(egress::Settings { search: None }),
+        ),
     ] {
         confined_as(service, role);
     }
@@ -104,11 +107,11 @@ fn confined_as(service: &str, role: Role) {
         metrics: None,
         token: None,
         peers: Peers {
-            registry,
-            gateway: registry,
-            runner: registry,
-            egress,
-            agent: registry,
+            registry: registry.into(),
+            gateway: registry.into(),
+            runner: registry.into(),
+            egress: egress.into(),
+            agent: registry.into(),
         },
         role,
     };

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::facts::{
     Clock, Facts, Folder, Group, Jail, Kernel, Port, Process, Running, Seen, Store, Told,
 };
-use crate::{cli, up::sockets};
+use crate::cli;
 
 /// How long one engine, one service or one program may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(super) fn facts(options: &cli::Doctor, data: &Utf8Path) -> Result<Facts, Box
         kernel: kernel(root),
         jail: jail(),
         engines: engines(options)?,
-        runtime: options.engine.runtime.name(),
+        runtime: EngineRuntime::from(options.engine.runtime).name(),
         folder: folder(data, root),
         store: store(options, data)?,
         clock: clock(data),
@@ -189,7 +189,7 @@ fn engines(options: &cli::Doctor) -> Result<Vec<(Utf8PathBuf, EngineReport)>, Bo
         .as_deref()
         .is_some_and(|host| !host.is_empty());
     let mut all: Vec<Utf8PathBuf> = Vec::new();
-    for socket in sockets(&options.engine)? {
+    for socket in options.engine.sockets()? {
         // Two names of one socket are one engine; a named one that is not there is worth a word.
         let real = socket.canonicalize_utf8().unwrap_or(socket);
         if (named || real.exists()) && !all.contains(&real) {
@@ -206,11 +206,7 @@ fn engines(options: &cli::Doctor) -> Result<Vec<(Utf8PathBuf, EngineReport)>, Bo
             if let Some(image) = options.engine.image.as_ref().filter(|i| !i.is_empty()) {
                 engine.image.clone_from(image);
             }
-            engine.runtime = match options.engine.runtime {
-                cli::Runtime::Runc => EngineRuntime::Runc,
-                cli::Runtime::Runsc => EngineRuntime::Runsc,
-                cli::Runtime::Kata => EngineRuntime::Kata,
-            };
+            engine.runtime = options.engine.runtime.into();
             reports.push((socket, engine_report(&engine).await));
         }
         reports

@@ -14,7 +14,7 @@ use std::{io::Write, process::ExitCode};
 use kazma_runtime::BoxError;
 use serde::Serialize;
 
-use crate::{cli, up::default_data_dir};
+use crate::cli;
 
 /// How one thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -56,12 +56,7 @@ struct Report<'a> {
 
 /// Looks, judges and says so. 1 where something is broken.
 pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode, BoxError> {
-    let data = options
-        .place
-        .data_dir
-        .clone()
-        .unwrap_or_else(default_data_dir);
-    let data = camino::absolute_utf8(&data)?;
+    let data = camino::absolute_utf8(options.place.path())?;
     let findings = judge::findings(&look::facts(options, &data)?);
     let mut out = std::io::stdout().lock();
     if options.json {

@@ -50,12 +50,9 @@ pub(crate) fn run(options: &PolicyArgv) -> Result<ExitCode, BoxError> {
         .as_deref()
         .map_or(Path::new("."), |it| it.as_std_path());
     let disk = Disk::open(folder)?;
-    let profile = kazma_policy::argv::Profile::new(
-        options.profile == Profile::Production,
-        options.shell.strict,
-        options.shell.mutate,
-        options.shell.archive,
-    );
+    let profile = options
+        .shell
+        .profile(options.profile == Profile::Production);
     batch::run(|row: Row| {
         let env = row.env.unwrap_or_default();
         let command = Command {

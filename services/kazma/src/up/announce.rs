@@ -3,11 +3,10 @@
 use std::{io::Write, net::SocketAddr, time::Duration};
 
 use camino::Utf8Path;
+use kazma_operator::Api;
 use kazma_runtime::BoxError;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::operator::api::Api;
 
 /// How long the sandbox may take until it is known whether it works.
 const SANDBOX_LIMIT: Duration = Duration::from_secs(30);

@@ -4,6 +4,7 @@ use std::{fs, io, os::unix::fs::PermissionsExt};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kazma_domain::{Entropy, Service};
+use kazma_launch::Place;
 use rustix::{
     fs::{FlockOperation, Gid, Mode, OFlags, Uid},
     io::Errno,
@@ -120,7 +121,7 @@ impl DataFolder {
 
     /// What runs, for the gateway to show.
     pub(crate) fn services_file(&self) -> Utf8PathBuf {
-        self.path.join("run/services.json")
+        Place::services_file(&self.path)
     }
 
     /// The workspace: the runner's, readable by sandboxed code through its group. A folder that was
@@ -145,16 +146,8 @@ impl DataFolder {
 
     /// The API token: kept from the first start on, readable by the operator alone.
     pub(crate) fn token(&self, entropy: &dyn Entropy) -> Result<String, FolderError> {
-        let path = self.path.join("token");
-        match fs::read_to_string(&path) {
-            Ok(token) if !token.trim().is_empty() => return Ok(token.trim().to_owned()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(io_at(&path, "could not be read")(source)),
-        }
-        let token = format!("kazma_{}", random_text(entropy));
-        write_private(&path, &token).map_err(io_at(&path, "could not be written"))?;
-        Ok(token)
+        let failed = io_at(&Place::token_file(&self.path), "could not be kept");
+        Place::token(&self.path, entropy).map_err(failed)
     }
 
     fn own(&self, path: &Utf8Path, service: Service, gid: Option<u32>) -> Result<(), FolderError> {
@@ -198,55 +191,6 @@ fn reachable(path: &Utf8Path) -> Result<(), FolderError> {
         }
     }
     Ok(())
-}
-
-/// Where the data is unless set otherwise.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the home folder is known from the environment alone"
-)]
-pub(crate) fn default_data_dir() -> Utf8PathBuf {
-    if rustix::process::geteuid().is_root() {
-        return "/var/lib/kazma".into();
-    }
-    let share = std::env::var("XDG_DATA_HOME")
-        .ok()
-        .filter(|path| path.starts_with('/'));
-    match (share, std::env::var("HOME").ok()) {
-        (Some(share), _) => Utf8PathBuf::from(share).join("kazma"),
-        (None, Some(home)) => Utf8PathBuf::from(home).join(".local/share/kazma"),
-        (None, None) => "kazma-data".into(),
-    }
-}
-
-/// 256 bits of randomness as text that is safe in a URL.
-pub(crate) fn random_text(entropy: &dyn Entropy) -> String {
-    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-    let mut bytes = [0_u8; 32];
-    entropy.fill(&mut bytes);
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-/// Puts a file of mode 0600 in place, whole or not at all.
-pub(crate) fn write_private(path: &Utf8Path, content: &str) -> io::Result<()> {
-    write_file(path, content, Mode::RUSR | Mode::WUSR)
-}
-
-/// Puts a file that everybody may read in place, whole or not at all.
-pub(crate) fn write_public(path: &Utf8Path, content: &str) -> io::Result<()> {
-    write_file(path, content, Mode::from_bits_retain(0o644))
-}
-
-fn write_file(path: &Utf8Path, content: &str, mode: Mode) -> io::Result<()> {
-    use std::io::Write;
-    let temporary = path.with_extension("new");
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::open(temporary.as_std_path(), flags, mode)?;
-    let mut file = fs::File::from(file);
-    file.write_all(content.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(temporary, path)
 }
 
 fn make(path: &Utf8Path) -> Result<(), FolderError> {

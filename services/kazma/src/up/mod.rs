@@ -5,14 +5,10 @@ mod child;
 mod folder;
 mod settings;
 mod supervisor;
-mod tier;
 
 use std::process::ExitCode;
 
 use kazma_runtime::BoxError;
-
-pub(crate) use folder::default_data_dir;
-pub(crate) use tier::sockets;
 
 use crate::cli;
 

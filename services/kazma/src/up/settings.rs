@@ -3,21 +3,18 @@
 use std::net::SocketAddr;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kazma_gateway::member::Model;
+use kazma_launch::Usage;
 use kazma_netguard::Origin;
-use kazma_policy::argv::Profile;
-use secrecy::{ExposeSecret, SecretString};
+use kazma_sandbox_runner::member::{Tier, api::Groups};
+use secrecy::SecretString;
 
-use crate::{
-    boot,
-    cli::{self, Usage},
-    metrics::Wanted,
-    up::{default_data_dir, tier},
-};
+use crate::{cli, metrics::Wanted};
 
 /// What `kazma up` shall do.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) tier: boot::Tier,
+    pub(crate) tier: Tier,
     pub(crate) data_dir: Utf8PathBuf,
     pub(crate) workspace: Option<Utf8PathBuf>,
     /// Seconds that a card waits for an answer.
@@ -32,41 +29,10 @@ pub(crate) struct Settings {
     /// The URL of the server that has the registry's database.
     pub(crate) registry_database: Option<SecretString>,
     pub(crate) production: bool,
-    pub(crate) shell: boot::Shell,
+    pub(crate) shell: Groups,
     pub(crate) json: bool,
     pub(crate) metrics: Wanted,
     pub(crate) log: Option<String>,
-}
-
-/// Which model, with its key kept from view.
-#[derive(Debug)]
-pub(crate) enum Model {
-    None,
-    Demo,
-    OpenAi {
-        base_url: String,
-        name: String,
-        api_key: Option<SecretString>,
-    },
-}
-
-impl Model {
-    /// The same as it travels to the gateway.
-    pub(crate) fn boot(&self) -> boot::Model {
-        match self {
-            Self::None => boot::Model::None,
-            Self::Demo => boot::Model::Demo,
-            Self::OpenAi {
-                base_url,
-                name,
-                api_key,
-            } => boot::Model::OpenAi {
-                base_url: base_url.clone(),
-                name: name.clone(),
-                api_key: api_key.as_ref().map(|key| key.expose_secret().to_owned()),
-            },
-        }
-    }
 }
 
 impl TryFrom<cli::Up> for Settings {
@@ -74,22 +40,14 @@ impl TryFrom<cli::Up> for Settings {
 
     fn try_from(up: cli::Up) -> Result<Self, Usage> {
         let local = up.listen.ip().is_loopback();
-        let secret = up
-            .secret
-            .filter(|secret| !secret.expose_secret().is_empty());
+        let secret = up.edge.secret()?;
         if !local && secret.is_none() {
             return Err(Usage(format!(
                 "--listen {}: set KAZMA_SECRET to serve on any other address than loopback",
                 up.listen
             )));
         }
-        if secret
-            .as_ref()
-            .is_some_and(|secret| secret.expose_secret().len() < 16)
-        {
-            return Err(Usage("KAZMA_SECRET: use at least 16 characters".to_owned()));
-        }
-        if up.demo && up.production {
+        if up.demo && up.edge.production {
             return Err(Usage(
                 "--demo is for trying out; take it away, or unset KAZMA_PRODUCTION".into(),
             ));
@@ -99,31 +57,20 @@ impl TryFrom<cli::Up> for Settings {
                 "--demo serves on loopback alone; take away --demo or --listen".into(),
             ));
         }
-        if up.shell.host == Some(true) {
-            return Err(Usage(
-                "KAZMA_HOST_SHELL: programs outside of the sandbox are not in this version; unset it, shell_exec runs in \
-                 the sandbox"
-                    .into(),
-            ));
-        }
-        let registry_database = up.store.url()?;
-        if let Some(url) = &registry_database {
-            cli::server(url)?;
-        }
         Ok(Self {
-            registry_database,
-            tier: tier::chosen(up.sandbox, up.engine)?,
-            data_dir: absolute(&up.place.data_dir.unwrap_or_else(default_data_dir))?,
+            registry_database: up.store.url()?,
+            tier: up.sandbox.tier(up.engine)?,
+            data_dir: absolute(&up.place.path())?,
             workspace: up.workspace.as_deref().map(absolute).transpose()?,
-            approval_timeout: up.approval_timeout,
+            approval_timeout: up.approval.seconds,
             listen: up.listen,
-            public_url: up.public_url.filter(|url| !url.is_empty()),
+            public_url: up.edge.public_url(),
             secret,
-            trusted_proxies: proxies(&up.trusted_proxies)?,
-            model: model(up.model, up.demo)?,
-            search: search(up.searxng_url.as_deref())?,
-            production: up.production,
-            shell: shell(up.shell, up.production),
+            trusted_proxies: up.edge.proxies()?,
+            model: up.endpoint.model(up.demo)?,
+            search: up.search.origin()?,
+            production: up.edge.production,
+            shell: up.shell.groups(up.edge.production)?,
             json: up.json,
             metrics: up.metrics_listen,
             log: up.log,
@@ -131,57 +78,8 @@ impl TryFrom<cli::Up> for Settings {
     }
 }
 
-/// The search service's origin, with the base path it answers beneath.
-fn search(url: Option<&str>) -> Result<Option<Origin>, Usage> {
-    let set = url.map(str::trim).filter(|url| !url.is_empty());
-    set.map(|url| Origin::read(url).map_err(|error| Usage(format!("KAZMA_SEARXNG_URL: {error}"))))
-        .transpose()
-}
-
-fn shell(shell: cli::Shell, production: bool) -> boot::Shell {
-    let Profile {
-        mutate,
-        archive,
-        dev,
-    } = Profile::new(production, shell.strict, shell.mutate, shell.archive);
-    boot::Shell {
-        mutate,
-        archive,
-        dev,
-    }
-}
-
 fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Usage> {
     camino::absolute_utf8(path).map_err(|error| Usage(format!("{path}: {error}")))
-}
-
-/// The declared proxies: addresses and CIDRs. `*` would trust everybody, which is nobody's wish.
-fn proxies(list: &str) -> Result<Vec<String>, Usage> {
-    let nets = list.split(',').map(str::trim).filter(|net| !net.is_empty());
-    nets.map(|net| match net.parse::<kazma_gateway::Net>() {
-        Ok(_) => Ok(net.to_owned()),
-        Err(error) => Err(Usage(format!("KAZMA_TRUSTED_PROXIES: {net}: {error}"))),
-    })
-    .collect()
-}
-
-fn model(model: cli::Model, demo: bool) -> Result<Model, Usage> {
-    if demo {
-        return Ok(Model::Demo);
-    }
-    let Some(base_url) = model.base_url.filter(|url| !url.is_empty()) else {
-        return Ok(Model::None);
-    };
-    let name = model.name.filter(|name| !name.is_empty()).ok_or_else(|| {
-        Usage("KAZMA_MODEL: name the model to use at KAZMA_MODEL_BASE_URL".to_owned())
-    })?;
-    let file = model.api_key_file.as_deref();
-    let api_key = cli::secret(model.api_key, file, "KAZMA_MODEL_API_KEY")?;
-    Ok(Model::OpenAi {
-        base_url,
-        name,
-        api_key,
-    })
 }
 
 #[cfg(test)]

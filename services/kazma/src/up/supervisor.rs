@@ -13,19 +13,23 @@ use camino::Utf8PathBuf;
 use futures_util::future::{try_join, try_join_all};
 use jiff::SignedDuration;
 use kazma_domain::{Clock, Digest, Service, clock::after};
+use kazma_gate_registry::member::Invitation;
+use kazma_gateway::member::api_url;
+use kazma_launch::{Peers, random_text, write_public};
+use kazma_operator::Api;
 use kazma_runtime::{BoxError, SystemClock, SystemEntropy};
+use kazma_sandbox_runner::member as runner;
 use rustix::fs::{Mode, OFlags};
 use secrecy::ExposeSecret;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    boot::{Boot, Gateway, Invitation, Peers, Role},
+    boot::{Boot, Role},
     metrics,
-    operator::api::Api,
     up::{
         announce::{self, Announcement, ServiceLine},
         child::{Running, Start, StartError},
-        folder::{DataFolder, NOBODY, Owners, random_text, write_public},
+        folder::DataFolder,
         settings::Settings,
     },
 };
@@ -124,11 +128,11 @@ impl House {
         let (registry, gateway, runner) = (mesh()?, mesh()?, mesh()?);
         let (egress, agent) = (mesh()?, mesh()?);
         let peers = Peers {
-            registry: registry.local_addr()?,
-            gateway: gateway.local_addr()?,
-            runner: runner.local_addr()?,
-            egress: egress.local_addr()?,
-            agent: agent.local_addr()?,
+            registry: registry.local_addr()?.into(),
+            gateway: gateway.local_addr()?.into(),
+            runner: runner.local_addr()?.into(),
+            egress: egress.local_addr()?.into(),
+            agent: agent.local_addr()?.into(),
         };
         let socket = folder.broker_socket();
         // A socket file is left behind by whoever was killed; the lock says that nobody uses it.
@@ -229,14 +233,14 @@ impl House {
                 sockets.len().checked_sub(1)
             }),
             token: token.map(|(ca, secret)| format!("{ca}.{secret}")),
-            peers: self.peers,
+            peers: self.peers.clone(),
             role: self.role(service),
         }
     }
 
     fn role(&self, service: Service) -> Role {
         match service {
-            Service::GateRegistry => Role::GateRegistry {
+            Service::GateRegistry => Role::GateRegistry(kazma_gate_registry::member::Settings {
                 invitations: self.invite(),
                 approval_timeout: self.settings.approval_timeout,
                 database: self
@@ -244,24 +248,23 @@ impl House {
                     .registry_database
                     .as_ref()
                     .map(|url| url.expose_secret().to_owned()),
-            },
-            Service::RunnerBroker => Role::RunnerBroker {
+            }),
+            Service::RunnerBroker => Role::RunnerBroker(runner::broker::Settings {
                 workspace: self.workspace.clone(),
                 allowed_uid: self.folder.owners.uid(Service::RunnerApi),
-                jail_uid: (self.folder.owners == Owners::Separate).then_some(NOBODY),
                 tier: self.settings.tier.clone(),
-            },
-            Service::RunnerEgress => Role::RunnerEgress {
+                owner: runner::broker::owner_by_folder(&self.folder.of(service)),
+            }),
+            Service::RunnerEgress => Role::RunnerEgress(runner::egress::Settings {
                 search: self.settings.search.clone(),
-            },
-            Service::RunnerApi => Role::RunnerApi {
+            }),
+            Service::RunnerApi => Role::RunnerApi(runner::api::Settings {
                 workspace: self.workspace.clone(),
                 broker: self.folder.broker_socket(),
                 shell: self.settings.shell,
-            },
+            }),
             Service::Agent => Role::Agent,
-            Service::Gateway => Role::Gateway(Box::new(Gateway {
-                listen: self.listen,
+            Service::Gateway => Role::Gateway(Box::new(kazma_gateway::member::Settings {
                 public_url: self.settings.public_url.clone(),
                 api_token: self.api_token.clone(),
                 secret: self
@@ -272,7 +275,7 @@ impl House {
                 services_file: self.folder.services_file(),
                 trusted_proxies: self.settings.trusted_proxies.clone(),
                 production: self.settings.production,
-                model: self.settings.model.boot(),
+                model: (&self.settings.model).into(),
             })),
         }
     }
@@ -313,15 +316,6 @@ impl House {
         }
     }
 
-    /// Where commands on this machine reach the gateway.
-    fn api_url(&self) -> String {
-        let mut at = self.listen;
-        if at.ip().is_unspecified() {
-            at.set_ip(Ipv4Addr::LOCALHOST.into());
-        }
-        format!("http://{at}")
-    }
-
     /// Notes a service's process, or that it has none, where the gateway looks.
     fn record(&self, service: Service, pid: Option<u32>) {
         let lines = {
@@ -329,7 +323,8 @@ impl House {
             pids.insert(service, pid);
             self.lines(&pids)
         };
-        let text = serde_json::json!({ "api": self.api_url(), "services": lines }).to_string();
+        let text =
+            serde_json::json!({ "api": api_url(self.listen), "services": lines }).to_string();
         if let Err(error) = write_public(&self.folder.services_file(), &text) {
             tracing::error!(
                 error = error.to_string(),
@@ -358,7 +353,7 @@ impl House {
     }
 
     async fn announce(&self, began: Instant) -> Result<(), BoxError> {
-        let api = Api::new(&self.api_url(), &self.api_token)?;
+        let api = Api::new(&api_url(self.listen), &self.api_token)?;
         let sandbox = announce::sandbox(&api).await?;
         let link = api.post("/api/auth/links", &serde_json::json!({})).await?;
         let login_url = link

@@ -18,12 +18,12 @@ mod routes;
 mod tests;
 mod workspace;
 
-use std::{net::TcpListener, sync::Arc};
+use std::sync::Arc;
 
 use axum::{Router, middleware::from_fn_with_state};
 use camino::Utf8PathBuf;
 use kazma_domain::{Clock, Entropy};
-use kazma_mesh::{Identity, MeshError};
+use kazma_mesh::{Identity, Listeners, MeshError};
 use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_policy::argv::Profile;
 use kazma_runtime::Lifecycle;
@@ -82,7 +82,7 @@ pub struct Deps {
     /// Who this process is in the mesh: `runner-api`.
     pub identity: Arc<Identity>,
     /// Where it listens.
-    pub listener: TcpListener,
+    pub listener: Listeners,
     /// The gate registry.
     pub registry: Arc<dyn Registry>,
     /// The registry's key for permits.

@@ -16,11 +16,11 @@ mod search;
 mod tests;
 mod text;
 
-use std::{net::TcpListener, sync::Arc};
+use std::sync::Arc;
 
 use axum::middleware::from_fn_with_state;
 use kazma_domain::{Clock, Entropy};
-use kazma_mesh::{Identity, MeshError};
+use kazma_mesh::{Identity, Listeners, MeshError};
 use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_netguard::{Client, Origin};
 use kazma_runtime::Lifecycle;
@@ -57,7 +57,7 @@ pub struct Deps {
     /// Who this process is in the mesh: `runner-egress`.
     pub identity: Arc<Identity>,
     /// Where it listens.
-    pub listener: TcpListener,
+    pub listener: Listeners,
     /// The gate registry.
     pub registry: Arc<dyn Registry>,
     /// The registry's key for permits.

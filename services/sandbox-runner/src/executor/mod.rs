@@ -26,11 +26,11 @@ mod retry;
 mod routes;
 mod work;
 
-use std::{net::TcpListener, sync::Arc};
+use std::sync::Arc;
 
 use axum::Router;
 use kazma_domain::{Clock, Entropy};
-use kazma_mesh::{Identity, MeshError};
+use kazma_mesh::{Identity, Listeners, MeshError};
 use kazma_metrics::{Gauges, Meters, MetricError};
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
@@ -106,7 +106,7 @@ impl<H: Hands> Executor<H> {
         self,
         app: Router,
         identity: Arc<Identity>,
-        listener: TcpListener,
+        listener: Listeners,
         lifecycle: &Lifecycle,
     ) -> Result<(), MeshError> {
         let stop = lifecycle.soft().child_token();

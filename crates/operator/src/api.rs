@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The gateway's public API with the operator's token.
 #[derive(Debug)]
-pub(crate) struct Api {
+pub struct Api {
     http: reqwest::Client,
     base: String,
     token: SecretString,
@@ -16,20 +16,28 @@ pub(crate) struct Api {
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ApiError {
+pub enum ApiError {
+    /// Nobody answers.
     #[error("kazma does not answer at {base}; is `kazma up` running?")]
     Unreachable {
+        /// Where.
         base: String,
+        /// Why.
         #[source]
         source: reqwest::Error,
     },
+    /// The gateway said no.
     #[error("{}. {}", .0.title, .0.detail.as_deref().unwrap_or_default())]
     Refused(Box<Problem>),
 }
 
 impl Api {
     /// A client of the gateway at `base`.
-    pub(crate) fn new(base: &str, token: &str) -> Result<Self, reqwest::Error> {
+    ///
+    /// # Errors
+    ///
+    /// Says why TLS could not be set up.
+    pub fn new(base: &str, token: &str) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -43,13 +51,21 @@ impl Api {
     }
 
     /// `GET path`.
-    pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
+    ///
+    /// # Errors
+    ///
+    /// See [`ApiError`].
+    pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.send(self.http.get(format!("{}{path}", self.base)))
             .await
     }
 
     /// `POST path` with a JSON body.
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+    ///
+    /// # Errors
+    ///
+    /// See [`ApiError`].
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         self.send(self.http.post(format!("{}{path}", self.base)).json(body))
             .await
     }

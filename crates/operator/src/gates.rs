@@ -8,10 +8,11 @@ use std::{
 use kazma_runtime::BoxError;
 use serde_json::{Value, json};
 
-use super::{api::Api, at, say, text};
-use crate::cli::{Gates, Usage};
+use kazma_launch::Usage;
 
-pub(super) async fn run(command: Gates) -> Result<ExitCode, BoxError> {
+use crate::{Api, Gates, at, say, text};
+
+pub(crate) async fn run(command: Gates) -> Result<ExitCode, BoxError> {
     match command {
         Gates::List { place } => {
             let answer = at(&place)?.get("/api/gates?state=pending").await?;

@@ -1,0 +1,8 @@
+//! The runner's three processes: what each is told, what it may do, and its start.
+
+pub mod api;
+pub mod broker;
+pub mod egress;
+mod tier;
+
+pub use tier::{Containers, Engine, Runtime, Sandbox, Tier};
