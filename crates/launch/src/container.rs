@@ -154,7 +154,14 @@ impl Contained {
     /// # Errors
     ///
     /// Says which setting cannot be, or why the folder cannot be made.
-    pub fn start(&self, service: Service, confinement: Confinement) -> Result<Start, BoxError> {
+    pub fn start(&self, service: Service, mut confinement: Confinement) -> Result<Start, BoxError> {
+        // The file may come later: its folder is what is opened to it.
+        if let (Confinement::StartsNothing { read, .. }, Some(folder)) =
+            (&mut confinement, self.join_token_file.parent())
+            && folder.exists()
+        {
+            read.push(folder.to_owned());
+        }
         // Modes are set where they matter; a caller's stricter mask would take away what they give.
         rustix::process::umask(rustix::fs::Mode::from_bits_retain(0o022));
         Ok(Start {
