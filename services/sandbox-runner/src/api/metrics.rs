@@ -1,11 +1,11 @@
 //! What the api process tells: how many sandboxes there are, and how full its slots.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
-use kazma_metrics::{Gauges, Meters, MetricError, Queue, Queues};
+use kazma_metrics::{Counters, Gauges, Meters, MetricError, Queue, Queues};
 
 use super::{Options, execute::Workbench};
-use crate::executor::{Executor, held_calls};
+use crate::executor::{Executor, changed_plans, held_calls};
 
 /// The families of the api process.
 #[derive(Debug, Clone)]
@@ -15,6 +15,7 @@ pub struct Metrics {
     ready: Gauges<0>,
     replaced: Gauges<0>,
     held: Gauges<0>,
+    changed: Counters<0>,
     queues: Queues,
 }
 
@@ -47,6 +48,7 @@ impl Metrics {
                 [],
             )?,
             held: held_calls(meters)?,
+            changed: changed_plans(meters)?,
             queues: Queues::new(meters)?,
         })
     }
@@ -65,6 +67,9 @@ impl Metrics {
                 me.queues.set(Queue { name, depth, bound });
             }
             me.held.set_count([], executor.begun.held().len());
+            let changed = executor.changed.load(Ordering::Relaxed);
+            me.changed
+                .add([], changed.saturating_sub(me.changed.get([])));
             let runner = Arc::clone(&hands.planner.code);
             Box::pin(async move {
                 let Some(pool) = runner.pool().await else {

@@ -1,14 +1,17 @@
 //! What the egress process tells: how full its slots are, and which calls it holds.
 
-use kazma_metrics::{Gauges, Meters, MetricError, Queue, Queues};
+use std::sync::atomic::Ordering;
+
+use kazma_metrics::{Counters, Gauges, Meters, MetricError, Queue, Queues};
 
 use super::reach::Reach;
-use crate::executor::{Executor, held_calls};
+use crate::executor::{Executor, changed_plans, held_calls};
 
 /// The families of the egress process.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     held: Gauges<0>,
+    changed: Counters<0>,
     queues: Queues,
 }
 
@@ -21,6 +24,7 @@ impl Metrics {
     pub fn new(meters: &Meters) -> Result<Self, MetricError> {
         Ok(Self {
             held: held_calls(meters)?,
+            changed: changed_plans(meters)?,
             queues: Queues::new(meters)?,
         })
     }
@@ -34,6 +38,9 @@ impl Metrics {
                 bound: slots,
             });
             self.held.set_count([], executor.begun.held().len());
+            let changed = executor.changed.load(Ordering::Relaxed);
+            self.changed
+                .add([], changed.saturating_sub(self.changed.get([])));
             Box::pin(std::future::ready(()))
         });
     }

@@ -1,5 +1,7 @@
 //! One call from its approval to its settlement.
 
+use std::sync::atomic::Ordering;
+
 use kazma_domain::{AttemptId, Call, CallId, Grounds, Plan, RequestId, permit::SignedPermit};
 use kazma_edge::request;
 use kazma_faults::{Check, Point, reach, wrong};
@@ -151,6 +153,7 @@ impl<H: Hands> Executor<H> {
         if prepared.digest == call.plan {
             return Ok((permit, prepared));
         }
+        self.changed.fetch_add(1, Ordering::Relaxed);
         let changed = H::what_changed(filed, &prepared.plan);
         let asked = !matches!(permit.claims.grounds, Grounds::Rule { .. });
         if wrong(Check::PlanAgain, asked) {

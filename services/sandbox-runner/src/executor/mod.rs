@@ -26,12 +26,12 @@ mod retry;
 mod routes;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use axum::Router;
 use kazma_domain::{Clock, Entropy};
 use kazma_mesh::{Identity, Listeners, MeshError};
-use kazma_metrics::{Gauges, Meters, MetricError};
+use kazma_metrics::{Counters, Gauges, Meters, MetricError};
 use kazma_runtime::Lifecycle;
 use kazma_signing::VerifyingKey;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -61,6 +61,22 @@ pub(crate) fn held_calls(meters: &Meters) -> Result<Gauges<0>, MetricError> {
     )
 }
 
+/// Plans that were no longer what would run.
+///
+/// # Errors
+///
+/// Refuses a second registration.
+pub(crate) fn changed_plans(meters: &Meters) -> Result<Counters<0>, MetricError> {
+    let changed = meters.counters(
+        "kazma_plans_changed_total",
+        "Permitted calls that would have done something else than their plan says: planned again where a rule allowed them, \
+         refused where a person was asked.",
+        [],
+    )?;
+    changed.add([], 0);
+    Ok(changed)
+}
+
 /// What the core asks and stands on.
 #[derive(Debug, Clone)]
 pub(crate) struct Grounding {
@@ -80,6 +96,8 @@ pub(crate) struct Executor<H> {
     pub(crate) on: Grounding,
     pub(crate) hands: H,
     pub(crate) begun: Begun,
+    /// How many plans were no longer what would run.
+    pub(crate) changed: Arc<AtomicU64>,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when what still runs shall stop at once.
     pub(crate) hard: CancellationToken,
@@ -92,6 +110,7 @@ impl<H: Hands> Executor<H> {
             on,
             hands,
             begun: Begun::default(),
+            changed: Arc::default(),
             tasks: TaskTracker::new(),
             hard,
         }

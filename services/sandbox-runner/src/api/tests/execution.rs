@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, sync::atomic::Ordering};
 
 use kazma_domain::Action;
 use serde_json::json;
@@ -228,6 +228,8 @@ async fn what_changed_between_approval_and_run_is_withdrawn_in_words() {
             "The file a.txt was changed since the card was made."
         );
     });
+    let changed = house.executor.changed.load(Ordering::Relaxed);
+    assert_eq!(changed, 1, "and it is counted, for the alert");
 }
 
 #[tokio::test(start_paused = true)]
