@@ -2,7 +2,7 @@
 //! is empty (204).
 
 use jiff::Timestamp;
-use kazma_domain::{Actor, Decision, Digest, Surface, ThreadId, TurnId, Wait};
+use kazma_domain::{Actor, Decision, Digest, GateId, Surface, ThreadId, TurnId, Wait};
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/threads`.
@@ -106,6 +106,8 @@ pub struct GateQuery {
     pub state: Option<String>,
     /// At most this many, newest first; 200 unless set, at most 1,000.
     pub limit: Option<u32>,
+    /// Only those that come after this one in that order: the last one of an earlier answer.
+    pub before: Option<GateId>,
 }
 
 /// `GET /v1/threads`: one thread, newest first.

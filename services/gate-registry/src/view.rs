@@ -123,8 +123,17 @@ impl Registry {
         let moment = self.moment();
         self.read(move |tx| {
             Box::pin(async move {
+                let before = match query.before {
+                    Some(gate) => Some(gates::find(tx, gate).await?.ok_or_else(|| {
+                        Error::invalid(
+                            "before",
+                            "a gate of an earlier answer; there is none of this id",
+                        )
+                    })?),
+                    None => None,
+                };
                 let mut views = Vec::new();
-                for gate in gates::list(tx, which, limit).await? {
+                for gate in gates::list(tx, which, before.as_ref(), limit).await? {
                     let view = one(tx, gate, moment).await?;
                     if which != Which::Pending || view.state == "pending" {
                         views.push(view);

@@ -80,8 +80,13 @@ pub trait Registry: Debug + Send + Sync {
     fn threads(&self) -> Answer<'_, Vec<ThreadSummary>>;
     /// One thread, whole.
     fn thread(&self, thread: ThreadId) -> Answer<'_, ThreadView>;
-    /// Gates, newest first; `pending`, `settled`, or both.
-    fn gates(&self, state: Option<&'static str>, limit: u32) -> Answer<'_, Vec<GateView>>;
+    /// Gates, newest first; `pending`, `settled`, or both; those that come after `before`.
+    fn gates(
+        &self,
+        state: Option<&'static str>,
+        limit: u32,
+        before: Option<GateId>,
+    ) -> Answer<'_, Vec<GateView>>;
     /// One gate.
     fn gate(&self, gate: GateId) -> Answer<'_, GateView>;
     /// A person's decision.
@@ -123,9 +128,19 @@ impl Registry for Client {
         Box::pin(async move { Ok(self.get(&format!("/v1/threads/{thread}")).await?) })
     }
 
-    fn gates(&self, state: Option<&'static str>, limit: u32) -> Answer<'_, Vec<GateView>> {
+    fn gates(
+        &self,
+        state: Option<&'static str>,
+        limit: u32,
+        before: Option<GateId>,
+    ) -> Answer<'_, Vec<GateView>> {
         let state = state.map_or_else(String::new, |state| format!("&state={state}"));
-        Box::pin(async move { Ok(self.get(&format!("/v1/gates?limit={limit}{state}")).await?) })
+        let before = before.map_or_else(String::new, |gate| format!("&before={gate}"));
+        Box::pin(async move {
+            Ok(self
+                .get(&format!("/v1/gates?limit={limit}{state}{before}"))
+                .await?)
+        })
     }
 
     fn gate(&self, gate: GateId) -> Answer<'_, GateView> {

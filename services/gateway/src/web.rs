@@ -159,7 +159,7 @@ impl Frame<'_> {
         let pending = self
             .app
             .registry()
-            .gates(Some("pending"), 1000)
+            .gates(Some("pending"), 1000, None)
             .await
             .map_or(0, |gates| gates.len());
         let mut shell = bare_shell(self.app, self.facts, self.headers, title);

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use kazma_domain::{Digest, GateId, ThreadId, TurnId, card::Card};
+use uuid::Uuid;
 
 use crate::{
     StoreError, Tx,
@@ -99,26 +100,38 @@ pub enum Which {
     Settled,
 }
 
-/// At most `limit` gates, newest first.
-pub async fn list(tx: &mut Tx, which: Which, limit: u32) -> Result<Vec<GateRow>, StoreError> {
+/// At most `limit` gates, newest first; with `before` those that come after that one in this order.
+pub async fn list(
+    tx: &mut Tx,
+    which: Which,
+    before: Option<&GateRow>,
+    limit: u32,
+) -> Result<Vec<GateRow>, StoreError> {
     let statement = match which {
         Which::All => {
             "SELECT id, thread, turn, card, digest, asked_at FROM gates
-             ORDER BY asked_at DESC, id DESC LIMIT $1"
+             WHERE (asked_at, id) < ($1, $2)
+             ORDER BY asked_at DESC, id DESC LIMIT $3"
         }
         Which::Pending => {
             "SELECT id, thread, turn, card, digest, asked_at FROM gates
              WHERE id IN (SELECT gate FROM calls WHERE state = 'pending')
-             ORDER BY asked_at DESC, id DESC LIMIT $1"
+               AND (asked_at, id) < ($1, $2)
+             ORDER BY asked_at DESC, id DESC LIMIT $3"
         }
         Which::Settled => {
             "SELECT id, thread, turn, card, digest, asked_at FROM gates
              WHERE NOT EXISTS (SELECT 1 FROM calls
                                WHERE calls.gate = gates.id AND calls.state = 'pending')
-             ORDER BY asked_at DESC, id DESC LIMIT $1"
+               AND (asked_at, id) < ($1, $2)
+             ORDER BY asked_at DESC, id DESC LIMIT $3"
         }
     };
-    tx.all(Statement::new(statement).bind(i64::from(limit)))
+    let end = before.map_or((i64::MAX, GateId::from_uuid(Uuid::max())), |gate| {
+        (micros(gate.asked_at), gate.id)
+    });
+    let statement = Statement::new(statement).bind(end.0).bind(end.1);
+    tx.all(statement.bind(i64::from(limit)))
         .await?
         .iter()
         .map(gate)

@@ -10,7 +10,7 @@ use crate::house::{House, ada, ballot, bo, person};
 fn pending() -> GateQuery {
     GateQuery {
         state: Some("pending".to_owned()),
-        limit: None,
+        ..GateQuery::default()
     }
 }
 
@@ -233,4 +233,53 @@ async fn a_card_gets_more_time_for_all_its_calls_and_stays_the_card() {
         matches!(&late, Err(Error::GateEnded { state }) if state == "expired"),
         "{late:?}"
     );
+}
+
+#[tokio::test]
+async fn older_gates_are_reached_page_by_page() {
+    let house = House::new().await;
+    let mut filed = Vec::new();
+    for n in 0..5 {
+        let at = house.turn().await;
+        // Two of them are asked at the same time.
+        if n % 2 == 0 {
+            house.clock.pass(1);
+        }
+        filed.push(
+            house
+                .python(at, 0, &format!("print({n})"))
+                .await
+                .call
+                .gate
+                .unwrap(),
+        );
+    }
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let query = GateQuery {
+            limit: Some(2),
+            before,
+            ..GateQuery::default()
+        };
+        let page = house.registry.gates(query).await.unwrap();
+        assert!(page.len() <= 2);
+        seen.extend(page.iter().map(|gate| gate.gate));
+        match page.last() {
+            Some(last) => before = Some(last.gate),
+            None => break,
+        }
+    }
+    let newest_first = house.registry.gates(GateQuery::default()).await.unwrap();
+    let newest_first: Vec<_> = newest_first.iter().map(|gate| gate.gate).collect();
+    assert_eq!(seen, newest_first);
+    filed.sort();
+    seen.sort();
+    assert_eq!(seen, filed, "each once");
+
+    let nobody = GateQuery {
+        before: Some(kazma_domain::GateId::from_uuid(uuid::Uuid::nil())),
+        ..GateQuery::default()
+    };
+    let refused = house.registry.gates(nobody).await.unwrap_err();
+    assert!(refused.to_string().contains("before"), "{refused}");
 }

@@ -68,7 +68,7 @@ async fn a_call_in_each_state_is_the_same_after_a_restart() {
     );
     let pending = GateQuery {
         state: Some("pending".to_owned()),
-        limit: None,
+        ..GateQuery::default()
     };
     assert_eq!(house.registry.gates(pending).await.unwrap().len(), 1);
 

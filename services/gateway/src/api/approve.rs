@@ -214,7 +214,7 @@ struct Waiting {
 /// Every card that waits.
 #[utoipa::path(get, path = "/api/pending-approvals", tag = "reference", responses((status = 200, body = Pending)))]
 pub(super) async fn pending(_: Viewer, State(app): State<App>) -> Result<Json<Pending>, ApiError> {
-    let gates = app.registry().gates(Some("pending"), 1000).await?;
+    let gates = app.registry().gates(Some("pending"), 1000, None).await?;
     let pending: Vec<Waiting> = gates
         .iter()
         .map(|view| Waiting {

@@ -35,6 +35,9 @@ pub(super) struct Which {
     state: Option<Wanted>,
     /// At most this many, newest first; 200 unless set, at most 1,000.
     limit: Option<u32>,
+    /// Only gates that come after this one in that order: the id of the last one of an earlier answer.
+    #[param(value_type = Option<String>)]
+    before: Option<GateId>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -69,7 +72,7 @@ pub(super) async fn list(
         Wanted::Pending => "pending",
         Wanted::Settled => "settled",
     });
-    let gates = app.registry().gates(state, limit).await?;
+    let gates = app.registry().gates(state, limit, which.before).await?;
     Ok(Json(Gates {
         gates: gates.iter().map(Gate::from).collect(),
     }))

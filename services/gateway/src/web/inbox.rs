@@ -45,8 +45,8 @@ pub(super) async fn list(
     };
     let reader = Reader::new(&app, &viewer.who, "/approvals").await;
     let (waiting, settled, titles) = tokio::join!(
-        app.registry().gates(Some("pending"), WAITING),
-        app.registry().gates(Some("settled"), SETTLED),
+        app.registry().gates(Some("pending"), WAITING, None),
+        app.registry().gates(Some("settled"), SETTLED, None),
         titles(&app),
     );
     let card = |view: &GateView| Card {

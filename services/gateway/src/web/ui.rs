@@ -86,7 +86,7 @@ fn named(event: &kazma_wire::events::Event) -> Option<(&'static str, Value)> {
 
 /// How many cards wait, and which.
 pub(super) async fn count(_: Viewer, State(app): State<App>) -> Result<Json<Value>, ApiError> {
-    let pending = app.registry().gates(Some("pending"), 1000).await?;
+    let pending = app.registry().gates(Some("pending"), 1000, None).await?;
     let gates: Vec<Value> = pending
         .iter()
         .take(TOLD_AT_ONCE)

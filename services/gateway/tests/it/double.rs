@@ -391,14 +391,23 @@ impl Registry for Double {
         })
     }
 
-    fn gates(&self, state: Option<&'static str>, limit: u32) -> Answer<'_, Vec<GateView>> {
+    fn gates(
+        &self,
+        state: Option<&'static str>,
+        limit: u32,
+        before: Option<GateId>,
+    ) -> Answer<'_, Vec<GateView>> {
         self.answer(|| {
             let gates = self.gates.lock().unwrap();
             let wanted = |gate: &&GateView| {
                 state.is_none_or(|state| (gate.state == "pending") == (state == "pending"))
             };
+            let after = before.map_or(0, |before| {
+                1 + gates.iter().position(|gate| gate.gate == before).unwrap()
+            });
             Ok(gates
                 .iter()
+                .skip(after)
                 .filter(wanted)
                 .take(limit as usize)
                 .cloned()
