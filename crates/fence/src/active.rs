@@ -112,6 +112,7 @@ fn may_be_attribute(head: &[u8]) -> bool {
 }
 
 /// An attribute that acts or that claims trust: `onerror=`, `untrusted=`. `at` is its equals sign.
+#[inline(never)]
 pub(crate) fn attribute(text: &str, at: usize, breaks: &mut Breaks) {
     let Some(head) = text.get(..at) else { return };
     if !may_be_attribute(head.as_bytes()) {

@@ -5,7 +5,7 @@ use unicode_normalization::char::decompose_compatible;
 use unicode_security::confusable_detection::skeleton;
 
 use crate::{
-    escape,
+    byte, escape,
     hidden::{is_hidden, joins},
     scan::BREAK,
 };
@@ -153,7 +153,7 @@ impl Cursor<'_> {
 /// Whether a byte stands for itself: it is ASCII, shows, and begins no escape.
 #[inline]
 pub(crate) const fn is_plain(byte: u8) -> bool {
-    matches!(byte, b'\t' | b'\n' | b' '..=b'~') && !matches!(byte, b'&' | b'%' | b'\\')
+    byte::is(byte, byte::PLAIN)
 }
 
 /// The character at the start of `text`, which may be spelled by an escape, and its bytes.

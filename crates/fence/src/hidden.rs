@@ -29,6 +29,10 @@ pub(crate) const fn is_hidden(c: char) -> bool {
 /// few, and nothing among the ideographs and the syllables of Korean.
 const fn is_hidden_beyond(c: char) -> bool {
     match c {
+        // Most of what is hidden in texts stands among these.
+        '\u{2000}'..='\u{206f}' => {
+            matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        }
         '\u{3165}'..='\u{fdcf}' => false,
         '\u{80}'..='\u{9f}'
         | '\u{ad}'
@@ -39,9 +43,6 @@ const fn is_hidden_beyond(c: char) -> bool {
         | '\u{17b4}'
         | '\u{17b5}'
         | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
         | '\u{2800}'
         | '\u{3164}'
         | '\u{fdd0}'..='\u{fdef}'

@@ -11,6 +11,7 @@
 mod active;
 mod attributes;
 mod block;
+mod byte;
 mod escape;
 mod fold;
 mod hidden;

@@ -1,6 +1,7 @@
 //! Forged fences: our own marker lines, those of the reference system, and others that say the same.
 
 use crate::{
+    byte::{self, BLANK, GAP, LEAD, LETTER, ORNAMENT, PLAIN},
     fold::{self, Cursor, Word, is_blank},
     scan::{BREAK, Breaks},
 };
@@ -24,50 +25,54 @@ const fn weight(c: char) -> usize {
     }
 }
 
-#[inline]
-const fn is_ornament(byte: u8) -> bool {
-    byte.is_ascii() && weight(byte as char) > 0
-}
-
 /// Looks at a run of ornaments that begins at `at`: `=== KAZMA …`, `--- END OBSERVATION ---`.
 pub(crate) fn ornament(text: &str, at: usize, plain: char, raw: bool, breaks: &mut Breaks) {
-    if is_inside(text, at) {
+    let bytes = text.as_bytes();
+    let Some((head, rest)) = bytes.split_at_checked(at) else {
         return;
-    }
-    let width = if raw {
-        Some(1)
-    } else {
-        text.get(at..).and_then(fold::spelled).map(|(_, len)| len)
     };
-    let next = width.map_or(at, |width| at + width);
-    if weight(plain) < 2 && !goes_on(text.as_bytes(), next) {
+    let last = last_sign(head);
+    if last.is_some_and(|last| is_inside(text, at, last)) {
+        // The run is read from where it begins.
         return;
     }
-    let (end, total) = run(text, at);
+    let (end, total) = if raw {
+        let after = byte::skip(rest, ORNAMENT);
+        let total = rest.len() - after.len();
+        if goes_on(after) {
+            run(text, at + total, total)
+        } else {
+            (at + total, total)
+        }
+    } else {
+        let width = text.get(at..).and_then(fold::spelled).map(|(_, len)| len);
+        let after = rest.get(width.unwrap_or(0)..).unwrap_or_default();
+        if weight(plain) < 2 && !goes_on(after) {
+            return;
+        }
+        run(text, at, 0)
+    };
     if total < 2 {
         return;
     }
-    if may_be_phrase(text.as_bytes(), end)
-        && let Some(phrase) = Phrase::at(text, end).filter(Phrase::is_marker)
-    {
+    let mut phrase = Phrase::default();
+    if may_be_phrase(bytes.get(end..).unwrap_or_default()) && phrase.is_marker(text, end) {
         phrase.deface(breaks);
     }
-    before_ornament(text, at, breaks);
+    if last.is_some_and(may_end_words) {
+        words_before(text, at, breaks);
+    }
 }
 
-/// Where a run of ornaments and blanks ends, and what it weighs.
-fn run(text: &str, at: usize) -> (usize, usize) {
-    let bytes = text.as_bytes();
-    let mut place = at;
-    let mut total = 0;
-    while bytes.get(place).is_some_and(|byte| is_ornament(*byte)) {
-        place += 1;
-        total += 1;
-    }
-    if !goes_on(bytes, place) {
-        return (place, total);
-    }
-    let mut cursor = Cursor::new(text, place);
+/// The last byte of `head` but for blanks, which may be the last of too many blanks.
+#[inline]
+fn last_sign(head: &[u8]) -> Option<u8> {
+    byte::skip_back(head, GAP_MAX, BLANK).last().copied()
+}
+
+/// Where a run of ornaments and blanks ends that goes on at `at`, and what it weighs with the `total` before.
+fn run(text: &str, at: usize, mut total: usize) -> (usize, usize) {
+    let mut cursor = Cursor::new(text, at);
     loop {
         let mut ahead = cursor.clone();
         ahead.pass(GAP_MAX, is_blank);
@@ -80,103 +85,92 @@ fn run(text: &str, at: usize) -> (usize, usize) {
 }
 
 /// Whether the words of a marker can stand here: how the first of them begin.
-fn may_be_phrase(bytes: &[u8], at: usize) -> bool {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let passed = rest
-        .iter()
-        .take(GAP_MAX + 1)
-        .take_while(|byte| matches!(byte, b' ' | b'\t'))
-        .count();
-    let Some([a, b, c]) = rest.get(passed..).and_then(<[u8]>::first_chunk) else {
+fn may_be_phrase(rest: &[u8]) -> bool {
+    let [a, b, c, ..] = byte::skip_few(rest, GAP_MAX + 1, BLANK) else {
         return true;
     };
-    if !(a.is_ascii_alphabetic() && b.is_ascii_alphabetic() && c.is_ascii_alphabetic()) {
-        return !fold::is_plain(*a)
-            || (a.is_ascii_alphabetic() && !(fold::is_plain(*b) && fold::is_plain(*c)))
+    if !(byte::is(*a, LETTER) && byte::is(*b, LETTER) && byte::is(*c, LETTER)) {
+        return !byte::is(*a, PLAIN)
+            || (byte::is(*a, LETTER) && !(byte::is(*b, PLAIN) && byte::is(*c, PLAIN)))
             || matches!(a, b'<' | b'[' | b'(' | b'/' | b'"');
     }
     matches!(
-        &[a | 0x20, b | 0x20, c | 0x20],
-        b"kaz"
-            | b"beg"
-            | b"end"
-            | b"sta"
-            | b"sto"
-            | b"clo"
-            | b"ope"
-            | b"obs"
-            | b"unt"
-            | b"ext"
-            | b"too"
-            | b"fun"
-            | b"sys"
-            | b"fen"
+        (a | 0x20, b | 0x20, c | 0x20),
+        (b'k', b'a', b'z')
+            | (b'b', b'e', b'g')
+            | (b'e', b'n', b'd')
+            | (b's', b't', b'a' | b'o')
+            | (b'c', b'l', b'o')
+            | (b'o', b'p', b'e')
+            | (b'o', b'b', b's')
+            | (b'u', b'n', b't')
+            | (b'e', b'x', b't')
+            | (b't', b'o', b'o')
+            | (b'f', b'u' | b'e', b'n')
+            | (b's', b'y', b's')
     )
 }
 
-/// Whether an ornament stands before the one here, after blanks: then its run is read from there.
-fn is_inside(text: &str, at: usize) -> bool {
-    let Some(head) = text.get(..at) else {
-        return false;
-    };
-    let blanks = head
-        .bytes()
-        .rev()
-        .take(GAP_MAX)
-        .take_while(|byte| matches!(byte, b' ' | b'\t'))
-        .count();
-    let head = head.get(..at - blanks).unwrap_or_default();
-    match head.as_bytes().last() {
-        Some(byte) if byte.is_ascii() => is_ornament(*byte),
-        Some(_) => head.chars().next_back().is_some_and(|c| {
-            let mut pieces = ['\0'; 4];
-            let count = fold::fold(c, &mut pieces);
-            count == 1 && weight(pieces[0]) > 0
-        }),
-        None => false,
+/// Whether `last`, which stands before the ornament at `at` and blanks, is one too.
+#[inline]
+fn is_inside(text: &str, at: usize, last: u8) -> bool {
+    if last.is_ascii() {
+        byte::is(last, ORNAMENT)
+    } else {
+        ends_ornament(text.get(..at).unwrap_or_default())
     }
 }
 
+/// Whether the last character of `head`, but for blanks, counts as an ornament.
+#[cold]
+fn ends_ornament(head: &str) -> bool {
+    let last = head.trim_end_matches(is_blank).chars().next_back();
+    last.is_some_and(|c| {
+        let mut pieces = ['\0'; 4];
+        let count = fold::fold(c, &mut pieces);
+        count == 1 && weight(pieces[0]) > 0
+    })
+}
+
 /// Whether another ornament can follow here, after blanks.
-fn goes_on(bytes: &[u8], at: usize) -> bool {
-    for place in at..=at + GAP_MAX {
-        match bytes.get(place) {
-            Some(b' ' | b'\t') => {}
-            Some(byte) => return is_ornament(*byte) || !fold::is_plain(*byte),
-            None => return false,
-        }
-    }
-    false
+#[inline]
+fn goes_on(rest: &[u8]) -> bool {
+    byte::skip_few(rest, GAP_MAX, BLANK)
+        .first()
+        .is_some_and(|byte| byte::is(*byte, ORNAMENT) || !byte::is(*byte, PLAIN))
 }
 
 /// `END OBSERVATION ---`: the words stand before the ornaments, alone on their line.
 pub(crate) fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
-    let word = text
-        .as_bytes()
-        .get(..at)
-        .unwrap_or_default()
-        .iter()
-        .rev()
-        .take(GAP_MAX + 1)
-        .find(|byte| !matches!(byte, b' ' | b'\t'));
-    if word.is_none_or(|byte| fold::is_plain(*byte) && !byte.is_ascii_alphabetic() && *byte != b'}')
-    {
-        return;
+    let head = text.as_bytes().get(..at).unwrap_or_default();
+    if last_sign(head).is_some_and(may_end_words) {
+        words_before(text, at, breaks);
     }
-    let head = text.get(text.floor_char_boundary(at.saturating_sub(LINE_MAX))..at);
-    let Some(head) = head else { return };
-    let line = match head.bytes().rposition(|byte| byte == b'\n') {
-        Some(feed) => at - head.len() + feed + 1,
-        None if head.len() == at => 0,
-        None => return,
+}
+
+/// Whether the words of a marker can end with this byte.
+#[inline]
+fn may_end_words(byte: u8) -> bool {
+    !byte::is(byte, PLAIN) || byte::is(byte, LETTER) || byte == b'}'
+}
+
+/// The same where a word may end before.
+fn words_before(text: &str, at: usize, breaks: &mut Breaks) {
+    let bytes = text.as_bytes();
+    let Some(line) = line_start(text, at) else {
+        return;
     };
     // Most lines begin with something else.
-    if !text.as_bytes().get(line).is_none_or(|first| {
-        first.is_ascii_alphabetic()
-            || !fold::is_plain(*first)
-            || is_lead(char::from(*first))
-            || matches!(first, b'>' | b'|' | b'.')
-    }) && !may_be_phrase(text.as_bytes(), line + 1)
+    let from = |place: usize| bytes.get(place..).unwrap_or_default();
+    if let Some(first) = bytes.get(line)
+        && byte::is(*first, LETTER)
+    {
+        if !may_be_phrase(from(line)) {
+            return;
+        }
+    } else if !bytes.get(line).is_none_or(|first| {
+        !byte::is(*first, PLAIN) || byte::is(*first, LEAD) || matches!(first, b'>' | b'|' | b'.')
+    }) && !may_be_phrase(from(line + 1))
     {
         return;
     }
@@ -187,12 +181,10 @@ pub(crate) fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
     cursor.pass(GAP_MAX, |c| {
         is_blank(c) || matches!(c, '>' | '|' | '/' | '.')
     });
-    if !may_be_phrase(text.as_bytes(), cursor.at()) {
+    let mut phrase = Phrase::default();
+    if !may_be_phrase(from(cursor.at())) || !phrase.is_marker(text, cursor.at()) {
         return;
     }
-    let Some(phrase) = Phrase::at(text, cursor.at()).filter(Phrase::is_marker) else {
-        return;
-    };
     let mut gap = Cursor::new(text, phrase.end);
     gap.pass(GAP_MAX, is_blank);
     if gap.peek().is_some_and(|glyph| glyph.start == at) {
@@ -200,7 +192,23 @@ pub(crate) fn before_ornament(text: &str, at: usize, breaks: &mut Breaks) {
     }
 }
 
+/// Where the line begins that goes on at `at`, if that is near.
+fn line_start(text: &str, at: usize) -> Option<usize> {
+    let near = at.saturating_sub(LINE_MAX);
+    match byte::last_feed(text.as_bytes().get(near..at)?) {
+        Some(feed) => Some(near + feed + 1),
+        None => (text.floor_char_boundary(near) == 0).then_some(0),
+    }
+}
+
+/// Whether what stands there begins with a plain character, if with any.
+#[inline]
+fn is_plain_first(rest: &[u8]) -> bool {
+    rest.first().is_none_or(|byte| byte::is(*byte, PLAIN))
+}
+
 /// A few words in a row.
+#[derive(Default)]
 struct Phrase {
     words: [(Term, usize); 4],
     count: usize,
@@ -208,7 +216,7 @@ struct Phrase {
 }
 
 /// What a word says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Term {
     Kazma,
     Side,
@@ -223,10 +231,17 @@ enum Term {
     User,
     /// A small word between others.
     Filler,
+    #[default]
     Other,
 }
 
 impl Term {
+    /// The same of the `len` ASCII letters that `text` begins with, of either case.
+    fn plain(text: &[u8], len: usize) -> Self {
+        // No word of a marker is longer than what is read.
+        byte::small(text).get(..len).map_or(Self::Other, Self::of)
+    }
+
     fn of(word: &[u8]) -> Self {
         match word {
             b"kazma" | b"beginobservation" | b"endobservation" => Self::Kazma,
@@ -261,142 +276,97 @@ impl Term {
 /// Reads a word: what it says, where its first letter ends, and where it ends.
 fn term(cursor: &mut Cursor<'_>) -> Option<(Term, usize, usize)> {
     let rest = cursor.rest().as_bytes();
-    let mut lower = [0_u8; TERM_MAX];
-    let mut len = 0;
-    while let Some(byte) = rest.get(len).filter(|byte| byte.is_ascii_alphabetic())
-        && let Some(slot) = lower.get_mut(len)
-    {
-        *slot = byte.to_ascii_lowercase();
-        len += 1;
-    }
+    let len = byte::letters(rest, TERM_MAX);
     let ends = rest
         .get(len)
-        .is_none_or(|byte| fold::is_plain(*byte) && !byte.is_ascii_alphabetic());
+        .is_none_or(|byte| byte::is(*byte, PLAIN) && !byte::is(*byte, LETTER));
     if cursor.is_between() && len > 0 && ends {
         let at = cursor.at();
         cursor.skip_plain(len);
-        return Some((Term::of(lower.get(..len)?), at + 1, at + len));
+        return Some((Term::plain(rest, len), at + 1, at + len));
     }
     let word = Word::read(cursor, char::is_alphabetic)?;
     Some((Term::of(word.as_bytes()), word.first_end, word.end))
 }
 
-/// Signs before the words of a marker.
+/// Whether a sign of this kind stands before the words of a marker, or between them.
 #[inline]
-const fn is_lead(c: char) -> bool {
-    is_blank(c) || matches!(c, '<' | '[' | '(' | '/' | '"')
-}
-
-/// Signs between the words of a marker.
-#[inline]
-const fn is_gap(c: char) -> bool {
-    is_blank(c) || matches!(c, '_' | '-' | ':' | '.' | '/')
-}
-
-/// Passes over a few signs like these.
-#[inline]
-fn pass(bytes: &[u8], mut at: usize, like: impl Fn(char) -> bool) -> usize {
-    let end = at + GAP_MAX;
-    while at < end && bytes.get(at).is_some_and(|byte| like(char::from(*byte))) {
-        at += 1;
-    }
-    at
+fn is_sign(c: char, kind: u32) -> bool {
+    u8::try_from(c).is_ok_and(|byte| byte::is(byte, kind))
 }
 
 impl Phrase {
-    /// The words that stand at `at`.
-    fn at(text: &str, at: usize) -> Option<Self> {
-        match Self::plain(text.as_bytes(), at) {
-            Some(phrase) => (phrase.count > 0).then_some(phrase),
-            None => Self::read(&mut Cursor::new(text, at)),
+    /// Reads the words that stand at `at`. Whether they are those of a marker.
+    fn is_marker(&mut self, text: &str, at: usize) -> bool {
+        if self.plain(text.as_bytes(), at).is_none() {
+            *self = Self::default();
+            self.read(&mut Cursor::new(text, at));
+        }
+        let [(first, _), (second, _), (third, _), _] = self.words;
+        match first {
+            Term::Kazma | Term::Untrusted => true,
+            Term::Side => second == Term::Kazma || names_a_fence(second, third),
+            Term::External => names_a_fence(first, second),
+            Term::User | Term::Other => false,
+            _ => names_a_fence(first, second) && (second == Term::Side || third == Term::Side),
         }
     }
 
-    /// The same where all that is read is plain ASCII; its count is 0 if there are none.
-    fn plain(bytes: &[u8], mut at: usize) -> Option<Self> {
-        let mut phrase = Self {
-            words: [(Term::Other, 0); 4],
-            count: 0,
-            end: 0,
-        };
-        at = pass(bytes, at, is_lead);
+    /// Reads them where all that is read is plain ASCII.
+    fn plain(&mut self, bytes: &[u8], at: usize) -> Option<()> {
+        let mut rest = byte::skip_few(bytes.get(at..)?, GAP_MAX, LEAD);
         let mut certain = false;
-        while let Some(slot) = phrase.words.get_mut(phrase.count) {
-            let start = at;
-            let mut lower = [0_u8; TERM_MAX];
-            let mut len = 0;
-            while let Some(byte) = bytes.get(at).filter(|byte| byte.is_ascii_alphabetic()) {
-                *lower.get_mut(len)? = byte | 0x20;
-                len += 1;
-                at += 1;
-            }
-            if !bytes.get(at).is_none_or(|byte| fold::is_plain(*byte)) {
+        while let Some(slot) = self.words.get_mut(self.count) {
+            let (word, after) = rest.split_at_checked(byte::letters(rest, TERM_MAX + 1))?;
+            if word.len() > TERM_MAX || !is_plain_first(after) {
                 return None;
             }
-            if len == 0 {
+            if word.is_empty() {
                 break;
             }
             // What follows those words makes no difference.
             let term = if certain {
                 Term::Other
             } else {
-                Term::of(lower.get(..len)?)
+                Term::plain(rest, word.len())
             };
-            if phrase.count == 0 && !term.begins() {
-                return Some(phrase);
-            }
-            certain |= phrase.count == 0 && matches!(term, Term::Kazma | Term::Untrusted);
-            if term != Term::Filler {
-                *slot = (term, start + 1);
-                phrase.count += 1;
-                phrase.end = at;
-            }
-            let end = at;
-            at = pass(bytes, at, is_gap);
-            if at == end {
+            if self.count == 0 && !term.begins() {
                 break;
             }
-            if !bytes.get(at).is_none_or(|byte| fold::is_plain(*byte)) {
+            certain |= self.count == 0 && matches!(term, Term::Kazma | Term::Untrusted);
+            if term != Term::Filler {
+                *slot = (term, bytes.len() - rest.len() + 1);
+                self.count += 1;
+                self.end = bytes.len() - after.len();
+            }
+            rest = byte::skip_few(after, GAP_MAX, GAP);
+            if rest.len() == after.len() {
+                break;
+            }
+            if !is_plain_first(rest) {
                 return None;
             }
         }
-        Some(phrase)
+        Some(())
     }
 
-    fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
-        cursor.pass(GAP_MAX, is_lead);
-        let mut phrase = Self {
-            words: [(Term::Other, 0); 4],
-            count: 0,
-            end: 0,
-        };
-        while let Some(slot) = phrase.words.get_mut(phrase.count) {
+    fn read(&mut self, cursor: &mut Cursor<'_>) {
+        cursor.pass(GAP_MAX, |c| is_sign(c, LEAD));
+        while let Some(slot) = self.words.get_mut(self.count) {
             let Some((term, first_end, end)) = term(cursor) else {
                 break;
             };
-            if phrase.count == 0 && !term.begins() {
-                return None;
+            if self.count == 0 && !term.begins() {
+                break;
             }
             if term != Term::Filler {
                 *slot = (term, first_end);
-                phrase.count += 1;
-                phrase.end = end;
+                self.count += 1;
+                self.end = end;
             }
-            if cursor.pass(GAP_MAX, is_gap) == 0 {
+            if cursor.pass(GAP_MAX, |c| is_sign(c, GAP)) == 0 {
                 break;
             }
-        }
-        (phrase.count > 0).then_some(phrase)
-    }
-
-    fn is_marker(&self) -> bool {
-        let [(first, _), (second, _), (third, _), _] = self.words;
-        match first {
-            Term::Kazma | Term::Untrusted => true,
-            Term::Side => second == Term::Kazma || names_a_fence(second, third),
-            Term::External => names_a_fence(first, second),
-            Term::User => false,
-            _ => names_a_fence(first, second) && (second == Term::Side || third == Term::Side),
         }
     }
 
@@ -456,12 +426,10 @@ pub(crate) fn bracketed(text: &str, at: usize, close: char, breaks: &mut Breaks)
     while matches!(bytes.get(place), Some(b'<' | b'[' | b'{' | b'/')) && place < at + GAP_MAX {
         place += 1;
     }
-    if !may_be_phrase(bytes, place) {
+    let mut phrase = Phrase::default();
+    if !may_be_phrase(bytes.get(place..).unwrap_or_default()) || !phrase.is_marker(text, place) {
         return;
     }
-    let Some(phrase) = Phrase::at(text, place).filter(Phrase::is_marker) else {
-        return;
-    };
     let mut rest = Cursor::new(text, phrase.end);
     rest.pass(GAP_MAX, is_blank);
     if rest.accept(|c| c == close).is_none() {

@@ -3,7 +3,13 @@
 //! It is looked for in either case, with hidden characters between its digits, in full-width digits and
 //! in escapes. Whoever wrote the text cannot know it; a model that was shown it could repeat it.
 
-use crate::{fold, hidden::is_hidden, scan::Breaks, shown};
+use crate::{
+    byte::{self, HEX},
+    fold,
+    hidden::is_hidden,
+    scan::Breaks,
+    shown,
+};
 
 /// Digits of a nonce.
 const DIGITS: usize = 32;
@@ -71,16 +77,19 @@ pub(crate) fn at(text: &str, at: usize, nonce: &str) -> Option<usize> {
 /// Breaks every nonce that stands in the text as plain digits.
 pub(crate) fn plain(text: &str, nonce: &str, breaks: &mut Breaks) {
     let bytes = text.as_bytes();
-    let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    let is_hex = |at: usize| bytes.get(at).is_some_and(|byte| byte::is(*byte, HEX));
+    let mut done = 0;
     // Of every sixteenth place, a run of 32 digits has two in a row, and what is between them.
-    let mut probe = DIGITS / 2 - 1;
-    while probe < bytes.len() {
-        if !(is_hex(probe) && is_hex(probe + DIGITS / 4) && is_hex(probe + DIGITS / 2)) {
-            probe += DIGITS / 2;
+    for (n, [.., last]) in bytes.as_chunks::<{ DIGITS / 2 }>().0.iter().enumerate() {
+        if !byte::is(*last, HEX) {
+            continue;
+        }
+        let probe = n * (DIGITS / 2) + DIGITS / 2 - 1;
+        if probe < done || !is_hex(probe + DIGITS / 4) || !is_hex(probe + DIGITS / 2) {
             continue;
         }
         let mut start = probe;
-        while start > 0 && is_hex(start - 1) {
+        while start > done && is_hex(start - 1) {
             start -= 1;
         }
         let mut end = probe + 1;
@@ -95,7 +104,7 @@ pub(crate) fn plain(text: &str, nonce: &str, breaks: &mut Breaks) {
                 breaks.push(first + DIGITS / 2);
             }
         }
-        probe = end + DIGITS / 2 - 1;
+        done = end;
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) use finder::glyph_end;
 /// What is put into a span to break it.
 pub const BREAK: char = '·';
 
+/// The same as a text.
+const DOT: &str = "·";
+
 /// Where breaks go in, by byte offset.
 pub(crate) type Breaks = Vec<usize>;
 
@@ -40,47 +43,52 @@ pub(crate) fn harmless(text: &str, nonce: Option<&str>, walk: Walk) -> String {
 }
 
 /// The text with breaks at these places, which ascend.
+#[inline(never)]
 fn broken(text: &str, breaks: &[usize]) -> String {
-    let mut out = String::with_capacity(text.len() + breaks.len() * BREAK.len_utf8());
-    let bytes = text.as_bytes();
-    let mut done = 0;
+    let mut out = String::with_capacity(text.len() + breaks.len() * DOT.len());
+    let mut rest = text;
     for at in breaks.iter().copied() {
-        out.push_str(text.get(done..at).unwrap_or_default());
-        done = done.max(at);
-        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        if before.is_some_and(u8::is_ascii) && bytes.get(at).is_none_or(u8::is_ascii) {
-            out.push(BREAK);
+        let done = text.len() - rest.len();
+        let (piece, after) = at
+            .checked_sub(done)
+            .and_then(|len| rest.split_at_checked(len))
+            .unwrap_or(("", rest));
+        out.push_str(piece);
+        rest = after;
+        if piece.as_bytes().last().is_some_and(u8::is_ascii)
+            && rest.as_bytes().first().is_none_or(u8::is_ascii)
+        {
+            out.push_str(DOT);
         } else {
-            done = part(text, done, &mut out);
+            rest = part(rest, &mut out);
         }
     }
-    out.push_str(text.get(done..).unwrap_or_default());
+    out.push_str(rest);
     out
 }
 
-/// Puts a break between what stands at the end of `out` and at `at`, and says where the text goes on.
+/// Puts a break between what stands at the end of `out` and `text`, and says how the text goes on.
 /// A joiner or a selector that it parts from its letter does no work any more, and is written out.
 #[cold]
-fn part(text: &str, mut at: usize, out: &mut String) -> usize {
-    const PARTED: &str = "·";
+fn part<'a>(mut text: &'a str, out: &mut String) -> &'a str {
     let mut back = out.chars();
     if let Some(c) = back.next_back().filter(|c| hidden::is_hidden(*c))
-        && hidden::fate(back.as_str(), c, PARTED) != Fate::Stays
+        && hidden::fate(back.as_str(), c, DOT) != Fate::Stays
     {
         out.truncate(out.len() - c.len_utf8());
         shown::write_escape(c, out);
     }
     out.push(BREAK);
     loop {
-        let mut after = text.get(at..).unwrap_or_default().chars();
+        let mut after = text.chars();
         let Some(c) = after.next().filter(|c| hidden::is_hidden(*c)) else {
-            return at;
+            return text;
         };
-        if hidden::fate(PARTED, c, after.as_str()) == Fate::Stays {
-            return at;
+        if hidden::fate(DOT, c, after.as_str()) == Fate::Stays {
+            return text;
         }
         shown::write_escape(c, out);
-        at += c.len_utf8();
+        text = after.as_str();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tokens in square brackets and braces: `[INST]`, `[|system|]`, `[[SYSTEM]]`, `]~b]`, `{|system|}`.
 
 use crate::{
+    byte::{self, WORD},
     fold::{self, Cursor, Word, is_blank, is_word},
     token::{Found, Squashed, is_name, is_speaker, is_template_word, is_upper, numbered},
 };
@@ -16,7 +17,7 @@ pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
             return None;
         }
         let calls = text.as_bytes().get(end + 1) == Some(&b'{');
-        return square_name(name, name, closes, calls, at + 1);
+        return square_name(name.as_bytes(), name, closes, calls, at + 1);
     }
     if !may_be_square(text.as_bytes(), at) {
         return None;
@@ -48,7 +49,7 @@ pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
     }
     let raw = text.get(word.start..word.end).unwrap_or_default();
     let calls = cursor.peek().is_some_and(|glyph| glyph.plain == '{');
-    square_name(word.as_str(), raw, closes, calls, open.end)
+    square_name(word.as_bytes(), raw, closes, calls, open.end)
 }
 
 /// `[word]` or `[/word]` in plain letters: where the word begins, whether a slash is before it, and where
@@ -59,20 +60,15 @@ fn plain_square(bytes: &[u8], at: usize) -> Option<(usize, bool, usize)> {
     };
     let closes = rest.first() == Some(&b'/');
     let start = usize::from(closes);
-    let len = rest
-        .get(start..)?
-        .iter()
-        .take(40)
-        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-        .count();
+    let len = byte::run(rest.get(start..)?, 40, WORD);
     let ends = rest.get(start + len) == Some(&b']');
     (len > 0 && ends).then_some((at + 1 + start, closes, at + 1 + start + len))
 }
 
 /// What `[name]` is; `calls` if arguments follow, `end` where its bracket ends.
-fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
+fn square_name(name: &[u8], raw: &str, closes: bool, calls: bool, end: usize) -> Option<Found> {
     let certain = |found: bool| found.then_some(Found::Certain(end));
-    if name.eq_ignore_ascii_case("inst") {
+    if name.eq_ignore_ascii_case(b"inst") {
         return Some(Found::Certain(end));
     }
     let squashed = Squashed::of(name);
@@ -85,7 +81,7 @@ fn square_name(name: &str, raw: &str, closes: bool, calls: bool, end: usize) -> 
         b"args" if calls => Some(Found::Certain(end)),
         b"args" | b"system" | b"user" | b"assistant" | b"human" | b"mask" | b"pad" | b"unk"
         | b"prefix" | b"suffix" | b"middle" => Some(Found::Doubtful(end)),
-        _ => certain(numbered(squashed.as_str())),
+        _ => certain(numbered(squashed.as_bytes())),
     }
 }
 
@@ -156,7 +152,7 @@ fn in_spaced_bars(mut cursor: Cursor<'_>) -> bool {
     cursor.accept(|c| c == '|').is_some()
         && cursor.pass(GAP_MAX, is_blank) > 0
         && cursor.accept(|c| c == ']').is_some()
-        && is_template_word(word.as_str())
+        && is_template_word(word.as_bytes())
 }
 
 /// `[[SYSTEM]]`, at its second bracket. `[[user]]` may be a link of a wiki.
@@ -167,14 +163,14 @@ fn doubled_square(mut cursor: Cursor<'_>, text: &str, end: usize) -> Option<Foun
     let word = Word::read(&mut cursor, is_name)?;
     cursor.pass(GAP_MAX, is_blank);
     let ends = cursor.accept(|c| c == ']').is_some() && cursor.accept(|c| c == ']').is_some();
-    let squashed = Squashed::of(word.as_str());
-    if !ends || !is_speaker(squashed.as_str()) {
+    let squashed = Squashed::of(word.as_bytes());
+    if !ends || !is_speaker(squashed.as_bytes()) {
         return None;
     }
     let loud = is_upper(text.get(word.start..word.end).unwrap_or_default());
     let plain = matches!(
-        squashed.as_str(),
-        "user" | "human" | "tool" | "developer" | "root" | "admin"
+        squashed.as_bytes(),
+        b"user" | b"human" | b"tool" | b"developer" | b"root" | b"admin"
     );
     Some(if closes || loud || !plain {
         Found::Certain(end)
@@ -226,6 +222,6 @@ pub(crate) fn brace(text: &str, at: usize) -> Option<Found> {
     cursor.accept(|c| c == '|')?;
     let word = Word::read(&mut cursor, is_word)?;
     let closed = cursor.accept(|c| c == '|').is_some() && cursor.accept(|c| c == '}').is_some();
-    let squashed = Squashed::of(word.as_str());
-    (closed && is_speaker(squashed.as_str())).then_some(Found::Certain(open.end))
+    let squashed = Squashed::of(word.as_bytes());
+    (closed && is_speaker(squashed.as_bytes())).then_some(Found::Certain(open.end))
 }

@@ -4,12 +4,20 @@
 //! Harmony, Kimi, `MiniMax`, EXAONE, Hunyuan, Ling, `StarCoder`, Nemotron, and what is built like them. A shape
 //! that only templates have is broken whatever its word; elsewhere the word decides.
 
-use crate::fold::{Back, Cursor, Word, is_blank, is_space, is_word};
+use crate::{
+    byte::{self, DIGIT, WORD},
+    fold::{Back, Cursor, Word, is_blank, is_space, is_word},
+};
 
 /// Blanks inside of brackets.
 const GAP_MAX: usize = 8;
 /// Letters between two bars.
 const BARRED_MAX: usize = 64;
+
+/// Who speaks, in Chinese.
+const USER: &[u8] = "用户".as_bytes();
+const ASSISTANT: &[u8] = "助手".as_bytes();
+const SYSTEM: &[u8] = "系统".as_bytes();
 
 /// A token, and where it is to be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +47,8 @@ enum Name {
     Other,
 }
 
-/// Looks at what begins with a `<` at `at`.
+/// Looks at what begins with a `<` at `at`, and is not [`ordinary`].
 pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
-    if let Some(quick) = ordinary(text, at) {
-        return Some(quick);
-    }
     let mut cursor = Cursor::new(text, at);
     let open = cursor.next()?;
     let token = |found: bool| found.then_some(Angle::Token(Found::Certain(open.end)));
@@ -73,15 +78,15 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
     }
     let bare = matches!(next, Some('>' | '/'));
     let raw = text.get(word.start..word.end).unwrap_or_default();
-    if word.as_str() == "role" && !closes && next == Some('>') {
+    if word.as_bytes() == b"role" && !closes && next == Some('>') {
         cursor.next();
         return Some(role_element(cursor, text, open.end));
     }
-    if !closes && !doubled && is_quotation(text, at) && is_everyday(word.as_str()) {
+    if !closes && !doubled && is_quotation(text, at) && is_everyday(word.as_bytes()) {
         return Some(Angle::Tag);
     }
     let kind = name(
-        word.as_str(),
+        word.as_bytes(),
         raw,
         Shape {
             bare,
@@ -105,28 +110,25 @@ impl Name {
     }
 }
 
-/// Quick answers: a name between plain bars, and the tags of ordinary documents.
-fn ordinary(text: &str, at: usize) -> Option<Angle> {
-    let Some((b'<', rest)) = text.as_bytes().get(at..).and_then(<[u8]>::split_first) else {
-        return None;
-    };
-    if let Some((b'|', name)) = rest.split_first() {
-        let len = name
-            .iter()
-            .take(BARRED_MAX - 1)
-            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-            .count();
-        let closed = matches!(name.get(len..)?, [b'|', b'>', ..] | [b'>', ..]);
-        return (len > 0 && closed).then_some(Angle::Token(Found::Certain(at + 1)));
+/// Quick answers to the plain `<` at `at`: a name between plain bars, and the tags of ordinary documents.
+#[inline]
+pub(crate) fn ordinary(text: &str, at: usize) -> Option<Angle> {
+    let rest = text.as_bytes().get(at + 1..)?;
+    if let [b'|', name @ ..] = rest {
+        let after = byte::skip_few(name, BARRED_MAX - 1, WORD);
+        let closed = matches!(after, [b'|', b'>', ..] | [b'>', ..]);
+        return (closed && after.len() < name.len())
+            .then_some(Angle::Token(Found::Certain(at + 1)));
     }
+    named(text, at, rest)
+}
+
+/// The same of what has no bar: `rest` is what comes after the `<`.
+fn named(text: &str, at: usize, rest: &[u8]) -> Option<Angle> {
     let (closes, rest) = rest
         .strip_prefix(b"/")
         .map_or((false, rest), |rest| (true, rest));
-    let len = rest
-        .iter()
-        .take(24)
-        .take_while(|byte| byte.is_ascii_alphabetic())
-        .count();
+    let len = byte::letters(rest, 24);
     let first = rest.first()?.to_ascii_lowercase();
     match rest.get(len) {
         Some(b'>') => {}
@@ -162,16 +164,16 @@ fn ordinary(text: &str, at: usize) -> Option<Angle> {
     let raw = text.get(start..start + len).filter(|_| bare)?;
     let mut lower = [0_u8; 24];
     let lower = lower.get_mut(..len)?;
-    lower.copy_from_slice(raw.as_bytes());
-    lower.make_ascii_lowercase();
-    let lower = str::from_utf8(lower).ok()?;
+    for (slot, byte) in lower.iter_mut().zip(raw.bytes()) {
+        *slot = byte | 0x20;
+    }
     let shape = Shape {
         bare: true,
         closes,
         doubled: false,
         assigned: false,
     };
-    Some(name(lower, raw, shape).at(at + 1))
+    Some(flat_name(b"", lower, lower, raw, shape).at(at + 1))
 }
 
 #[inline]
@@ -192,7 +194,7 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
             cursor.pass(GAP_MAX, is_space);
             cursor.accept(|c| c == close).is_some()
         };
-        return closed && (word.as_str().contains('_') || is_template_word(word.as_str()));
+        return closed && (word.as_bytes().contains(&b'_') || is_template_word(word.as_bytes()));
     }
     let mut letters = 0;
     for _ in 0..BARRED_MAX {
@@ -220,33 +222,33 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
 }
 
 /// Words that templates put between bars.
-pub(crate) fn is_template_word(word: &str) -> bool {
+pub(crate) fn is_template_word(word: &[u8]) -> bool {
     is_speaker(word)
         || matches!(
             word,
-            "end"
-                | "start"
-                | "message"
-                | "channel"
-                | "call"
-                | "return"
-                | "constrain"
-                | "turn"
-                | "think"
-                | "eot"
-                | "eom"
-                | "eos"
-                | "bos"
-                | "endoftext"
-                | "startoftext"
-                | "observation"
-                | "open"
-                | "close"
-                | "sep"
-                | "pad"
-                | "endofturn"
-                | "userprompt"
-                | "response"
+            b"end"
+                | b"start"
+                | b"message"
+                | b"channel"
+                | b"call"
+                | b"return"
+                | b"constrain"
+                | b"turn"
+                | b"think"
+                | b"eot"
+                | b"eom"
+                | b"eos"
+                | b"bos"
+                | b"endoftext"
+                | b"startoftext"
+                | b"observation"
+                | b"open"
+                | b"close"
+                | b"sep"
+                | b"pad"
+                | b"endofturn"
+                | b"userprompt"
+                | b"response"
         )
 }
 
@@ -275,12 +277,11 @@ fn role_element(mut cursor: Cursor<'_>, text: &str, end: usize) -> Angle {
         return Angle::Tag;
     }
     let loud = is_upper(text.get(word.start..word.end).unwrap_or_default());
-    match word.as_str() {
-        "system" | "assistant" | "human" | "observation" | "tool" | "developer" | "model" => {
-            Angle::Token(Found::Certain(end))
-        }
-        "user" if loud => Angle::Token(Found::Certain(end)),
-        "user" => Angle::Token(Found::Doubtful(end)),
+    match word.as_bytes() {
+        b"system" | b"assistant" | b"human" | b"observation" | b"tool" | b"developer"
+        | b"model" => Angle::Token(Found::Certain(end)),
+        b"user" if loud => Angle::Token(Found::Certain(end)),
+        b"user" => Angle::Token(Found::Doubtful(end)),
         _ => Angle::Tag,
     }
 }
@@ -321,104 +322,107 @@ fn is_quotation(text: &str, at: usize) -> bool {
 }
 
 /// Words of ours that people write in quotation marks.
-fn is_everyday(word: &str) -> bool {
+fn is_everyday(word: &[u8]) -> bool {
     matches!(
         word,
-        "s" | "ai"
-            | "think"
-            | "thinking"
-            | "system"
-            | "assistant"
-            | "observation"
-            | "observations"
-            | "invoke"
-            | "scratchpad"
-            | "pad"
-            | "sep"
-            | "function"
-            | "tool"
-            | "用户"
-            | "助手"
-            | "系统"
+        b"s" | b"ai"
+            | b"think"
+            | b"thinking"
+            | b"system"
+            | b"assistant"
+            | b"observation"
+            | b"observations"
+            | b"invoke"
+            | b"scratchpad"
+            | b"pad"
+            | b"sep"
+            | b"function"
+            | b"tool"
+            | USER
+            | ASSISTANT
+            | SYSTEM
     )
 }
 
 /// What the tag `name` is.
-fn name(name: &str, raw: &str, shape: Shape) -> Name {
+fn name(name: &[u8], raw: &str, shape: Shape) -> Name {
+    let (space, local) = match name.iter().rposition(|byte| *byte == b':') {
+        Some(colon) => (
+            name.get(..colon).unwrap_or_default(),
+            name.get(colon + 1..).unwrap_or_default(),
+        ),
+        None => (&[][..], name),
+    };
+    if space.ends_with(b":") || holds(space, b"::") {
+        return Name::Other;
+    }
+    let squashed = Squashed::of(local);
+    flat_name(space, local, squashed.as_bytes(), raw, shape)
+}
+
+/// Whether `part` stands in `name`.
+fn holds(name: &[u8], part: &[u8]) -> bool {
+    name.len() >= part.len() && name.windows(part.len()).any(|window| window == part)
+}
+
+/// What the tag `space:local` is; `flat` is its name without what joins its words.
+fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -> Name {
     let Shape {
         bare,
         closes,
         doubled,
         assigned,
     } = shape;
-    let (space, local) = if name.as_bytes().contains(&b':') {
-        name.rsplit_once(':').unwrap_or(("", name))
-    } else {
-        ("", name)
-    };
-    let squashed = Squashed::of(local);
-    let flat = squashed.as_str();
-    if space.ends_with(':') || space.contains("::") {
-        return Name::Other;
-    }
-    let ours = flat.strip_prefix("kazma").is_some_and(|rest| {
+    let ours = flat.strip_prefix(b"kazma").is_some_and(|rest| {
         rest.is_empty()
-            || [
-                "data",
-                "untrusted",
-                "observation",
-                "fence",
-                "end",
-                "begin",
-                "tool",
-                "context",
-            ]
-            .iter()
-            .any(|word| rest.starts_with(word))
+            || begins(
+                rest,
+                &[
+                    b"data",
+                    b"untrusted",
+                    b"observation",
+                    b"fence",
+                    b"end",
+                    b"begin",
+                    b"tool",
+                    b"context",
+                ],
+            )
     });
-    let untrusted = flat.len() >= "untrusted".len() && flat.contains("untrusted");
-    if space == "kazma" || ours || untrusted {
+    if space == b"kazma" || ours || holds(flat, b"untrusted") {
         return Name::Marker;
     }
-    if doubled && (flat.contains("external") || flat.contains("observation")) {
+    if doubled && (holds(flat, b"external") || holds(flat, b"observation")) {
         return Name::Marker;
     }
-    if doubled && is_speaker(flat) || matches!(space, "antml" | "seed" | "minimax") {
+    if doubled && is_speaker(flat) || matches!(space, b"antml" | b"seed" | b"minimax") {
         return Name::Certain;
     }
     let certain = match flat {
         // A letter on its own is a type parameter, unless it is the token's.
-        "s" => bare && (closes || raw != "S"),
-        "ai" | "bos" | "eos" | "unk" | "pad" | "cls" | "sep" | "eot" | "eom" | "eod" | "sop"
-        | "eop" | "eoh" | "eoa" | "bom" | "用户" | "助手" | "系统" | "system" | "assistant"
-        | "observation" | "observations" => bare,
+        b"s" => bare && (closes || raw != "S"),
+        b"ai" | b"bos" | b"eos" | b"unk" | b"pad" | b"cls" | b"sep" | b"eot" | b"eom" | b"eod"
+        | b"sop" | b"eop" | b"eoh" | b"eoa" | b"bom" | USER | ASSISTANT | SYSTEM | b"system"
+        | b"assistant" | b"observation" | b"observations" => bare,
         // `<C_Q>`, `<C_A>`, `<B_SYS>`.
-        "cq" | "ca" | "bsys" | "busys" => bare && local.contains('_') && is_upper(raw),
-        "think"
-        | "thinking"
-        | "scratchpad"
-        | "invoke"
-        | "argkey"
-        | "argvalue"
-        | "gmask"
-        | "smask"
-        | "ipynbmarker"
-        | "beginningofsentence" => true,
-        "function" | "parameter" | "tool" => assigned,
-        _ => {
-            let first = flat.as_bytes().first();
-            STEMS
-                .iter()
-                .any(|stem| stem.as_bytes().first() == first && flat.starts_with(stem))
-                || numbered(flat)
-                || flat.ends_with("softtoken")
-                || delimits(local)
-        }
+        b"cq" | b"ca" | b"bsys" | b"busys" => bare && local.contains(&b'_') && is_upper(raw),
+        b"think"
+        | b"thinking"
+        | b"scratchpad"
+        | b"invoke"
+        | b"argkey"
+        | b"argvalue"
+        | b"gmask"
+        | b"smask"
+        | b"ipynbmarker"
+        | b"beginningofsentence" => true,
+        b"function" | b"parameter" | b"tool" => assigned,
+        _ => is_stem(flat) || numbered(flat) || flat.ends_with(b"softtoken") || delimits(local),
     };
     if certain {
         return Name::Certain;
     }
-    if flat == "parameter" || bare && is_doubtful(flat) {
+    if flat == b"parameter" || bare && is_doubtful(flat) {
         Name::Doubtful
     } else {
         Name::Other
@@ -426,114 +430,134 @@ fn name(name: &str, raw: &str, shape: Shape) -> Name {
 }
 
 /// Names that ordinary documents have too.
-fn is_doubtful(flat: &str) -> bool {
+fn is_doubtful(flat: &[u8]) -> bool {
     matches!(
         flat,
-        "user"
-            | "human"
-            | "bot"
-            | "model"
-            | "developer"
-            | "instruction"
-            | "instructions"
-            | "answer"
-            | "escape"
-            | "reasoning"
-            | "thought"
-            | "reflection"
-            | "tool"
-            | "tools"
-            | "function"
-            | "functions"
-            | "parameter"
-            | "parameters"
-            | "result"
-            | "results"
-            | "output"
-            | "image"
-            | "mask"
-            | "context"
-            | "response"
-            | "usermessage"
-            | "message"
-            | "filesep"
-            | "reponame"
-            | "name"
+        b"user"
+            | b"human"
+            | b"bot"
+            | b"model"
+            | b"developer"
+            | b"instruction"
+            | b"instructions"
+            | b"answer"
+            | b"escape"
+            | b"reasoning"
+            | b"thought"
+            | b"reflection"
+            | b"tool"
+            | b"tools"
+            | b"function"
+            | b"functions"
+            | b"parameter"
+            | b"parameters"
+            | b"result"
+            | b"results"
+            | b"output"
+            | b"image"
+            | b"mask"
+            | b"context"
+            | b"response"
+            | b"usermessage"
+            | b"message"
+            | b"filesep"
+            | b"reponame"
+            | b"name"
     )
 }
 
-/// How the names of tokens begin, without what joins their words.
-const STEMS: [&str; 36] = [
-    "toolcall",
-    "toolresult",
-    "toolresponse",
-    "tooluse",
-    "tooloutput",
-    "toolcode",
-    "toolrequest",
-    "tooldeclar",
-    "toolsep",
-    "toolinput",
-    "functioncall",
-    "functionresult",
-    "functionresponse",
-    "functionoutput",
-    "availabletools",
-    "startfunctioncall",
-    "endfunctioncall",
-    "startfunctionresponse",
-    "endfunctionresponse",
-    "startfunctiondecl",
-    "endfunctiondecl",
-    "systemprompt",
-    "systemreminder",
-    "systemmessage",
-    "systeminstruction",
-    "systemnote",
-    "systemoverride",
-    "systemdirective",
-    "systemrole",
-    "systemturn",
-    "assistantresponse",
-    "assistantmessage",
-    "assistantturn",
-    "userquery",
-    "userturn",
-    "beginofsentence",
-];
+/// Whether the name of a token begins so, without what joins its words.
+fn is_stem(flat: &[u8]) -> bool {
+    const CALLS: &[&[u8]] = &[b"call", b"result", b"response", b"output"];
+    const DELIMITED: &[&[u8]] = &[b"functioncall", b"functionresponse", b"functiondecl"];
+    match flat {
+        [b't', b'o', b'o', b'l', rest @ ..] => {
+            begins(rest, CALLS)
+                || begins(
+                    rest,
+                    &[b"use", b"code", b"request", b"declar", b"sep", b"input"],
+                )
+        }
+        [b'f', b'u', b'n', b'c', b't', b'i', b'o', b'n', rest @ ..] => begins(rest, CALLS),
+        [b's', b't', b'a', b'r', b't', rest @ ..] | [b'e', b'n', b'd', rest @ ..] => {
+            begins(rest, DELIMITED)
+        }
+        [b's', b'y', b's', b't', b'e', b'm', rest @ ..] => begins(
+            rest,
+            &[
+                b"prompt",
+                b"reminder",
+                b"message",
+                b"instruction",
+                b"note",
+                b"override",
+                b"directive",
+                b"role",
+                b"turn",
+            ],
+        ),
+        [b'a', ..] => begins(
+            flat,
+            &[
+                b"availabletools",
+                b"assistantresponse",
+                b"assistantmessage",
+                b"assistantturn",
+            ],
+        ),
+        [b'u', ..] => begins(flat, &[b"userquery", b"userturn"]),
+        [b'b', ..] => flat.starts_with(b"beginofsentence"),
+        _ => false,
+    }
+}
+
+/// Whether `name` begins with one of these.
+fn begins(name: &[u8], stems: &[&[u8]]) -> bool {
+    let first = name.first();
+    stems
+        .iter()
+        .any(|stem| stem.first() == first && name.starts_with(stem))
+}
 
 /// `start_of_turn`, `end_of_utterance`; not `startOffset`.
-fn delimits(local: &str) -> bool {
-    ["start", "end", "begin", "beginning"].iter().any(|side| {
-        local
-            .strip_prefix(side)
-            .and_then(|rest| rest.strip_prefix(['_', '-']))
-            .and_then(|rest| rest.strip_prefix("of"))
-            .is_some_and(|rest| rest.starts_with(['_', '-']))
-    })
+fn delimits(local: &[u8]) -> bool {
+    let joined = |rest: &[u8]| matches!(rest, [b'_' | b'-', b'o', b'f', b'_' | b'-', ..]);
+    match local {
+        [b's', b't', b'a', b'r', b't', rest @ ..] | [b'e', b'n', b'd', rest @ ..] => joined(rest),
+        [b'b', b'e', b'g', b'i', b'n', rest @ ..] => {
+            joined(rest) || rest.strip_prefix(b"ning").is_some_and(joined)
+        }
+        _ => false,
+    }
 }
 
 /// `extra_id_0`, `SPECIAL_10`, `unused7`, `reserved_106`.
-pub(crate) fn numbered(flat: &str) -> bool {
-    let stem = flat.trim_end_matches(|c: char| c.is_ascii_digit());
+pub(crate) fn numbered(flat: &[u8]) -> bool {
+    let stem = byte::skip_back(flat, flat.len(), DIGIT);
     stem.len() < flat.len()
         && matches!(
             stem,
-            "extraid"
-                | "special"
-                | "specialtoken"
-                | "unused"
-                | "unusedtoken"
-                | "reserved"
-                | "reservedtoken"
-                | "reservedspecialtoken"
-                | "tokensunused"
-                | "placeholder"
-                | "dummy"
+            b"extraid"
+                | b"special"
+                | b"specialtoken"
+                | b"unused"
+                | b"unusedtoken"
+                | b"reserved"
+                | b"reservedtoken"
+                | b"reservedspecialtoken"
+                | b"tokensunused"
+                | b"placeholder"
+                | b"dummy"
         )
         || matches!(
             flat,
-            "fimprefix" | "fimmiddle" | "fimsuffix" | "fimpad" | "fimhole" | "fimbegin" | "fimend"
+            b"fimprefix"
+                | b"fimmiddle"
+                | b"fimsuffix"
+                | b"fimpad"
+                | b"fimhole"
+                | b"fimbegin"
+                | b"fimend"
         )
 }
 
@@ -544,12 +568,12 @@ pub(crate) struct Squashed {
 }
 
 impl Squashed {
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &[u8]) -> Self {
         let mut squashed = Self {
             bytes: [0; 64],
             len: 0,
         };
-        for byte in name.bytes().filter(|b| !matches!(b, b'_' | b'-' | b'.')) {
+        for byte in name.iter().filter(|b| !matches!(b, b'_' | b'-' | b'.')) {
             if let Some(slot) = squashed.bytes.get_mut(squashed.len) {
                 *slot = byte.to_ascii_lowercase();
                 squashed.len += 1;
@@ -561,28 +585,24 @@ impl Squashed {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
-
-    pub(crate) fn as_str(&self) -> &str {
-        str::from_utf8(self.as_bytes()).unwrap_or_default()
-    }
 }
 
 /// Words for who speaks.
-pub(crate) fn is_speaker(word: &str) -> bool {
+pub(crate) fn is_speaker(word: &[u8]) -> bool {
     matches!(
         word,
-        "sys"
-            | "system"
-            | "user"
-            | "human"
-            | "assistant"
-            | "inst"
-            | "instruction"
-            | "instructions"
-            | "tool"
-            | "developer"
-            | "systemprompt"
-            | "root"
-            | "admin"
+        b"sys"
+            | b"system"
+            | b"user"
+            | b"human"
+            | b"assistant"
+            | b"inst"
+            | b"instruction"
+            | b"instructions"
+            | b"tool"
+            | b"developer"
+            | b"systemprompt"
+            | b"root"
+            | b"admin"
     )
 }

@@ -1,5 +1,7 @@
 //! The characters with which a pattern can begin, and the bytes by which they are found.
 
+use crate::byte;
+
 /// How a text is walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Walk {
@@ -10,35 +12,10 @@ pub(crate) enum Walk {
     Everywhere,
 }
 
-/// Bytes at which a pattern may begin.
-static ANCHORS: [bool; 256] = anchors();
-
-#[expect(
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "the index is below 256, and this runs when it is compiled"
-)]
-const fn anchors() -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = matches!(
-            byte as u8,
-            b'<' | b'[' | b']' | b'{' | b'#' | b'=' | b'-' | b'*' | b'_' | b'~' | b'+' | b':'
-            // Escapes.
-            | b'&' | b'%' | b'\\'
-            // First bytes of characters that look like one of these.
-            | 0xc2 | 0xcb | 0xe1 | 0xe2 | 0xe3 | 0xea | 0xef | 0xf0
-        );
-        byte += 1;
-    }
-    table
-}
-
-#[expect(clippy::indexing_slicing, reason = "a byte is below 256")]
+/// Whether a pattern may begin at this byte.
 #[inline]
-fn is_anchor(byte: u8) -> bool {
-    ANCHORS[usize::from(byte)]
+const fn is_anchor(byte: u8) -> bool {
+    byte::is(byte, byte::ANCHOR)
 }
 
 /// Bytes that are looked through at once.
@@ -49,19 +26,19 @@ static BITS: [[u8; 256]; 8] = bits();
 
 #[expect(
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
     reason = "the indices are below 8 and 256, and this runs when it is compiled"
 )]
 const fn bits() -> [[u8; 256]; 8] {
-    let anchors = anchors();
     let mut bits = [[0; 256]; 8];
     let mut place = 0;
     while place < 8 {
-        let mut byte = 0;
-        while byte < 256 {
-            if anchors[byte] {
-                bits[place][byte] = 1 << place;
+        let mut at = 0;
+        while at < 256 {
+            if is_anchor(at as u8) {
+                bits[place][at] = 1 << place;
             }
-            byte += 1;
+            at += 1;
         }
         place += 1;
     }
@@ -73,21 +50,22 @@ const fn bits() -> [[u8; 256]; 8] {
 pub(super) fn each(bytes: &[u8], mut look: impl FnMut(usize)) {
     // Where anchors were, more will be: then asking first whether there is any costs more than it spares.
     let mut dense = false;
+    let mut start = 0;
     let (blocks, tail) = bytes.as_chunks::<BLOCK>();
     let mut last = [0; BLOCK];
     for (slot, byte) in last.iter_mut().zip(tail) {
         *slot = *byte;
     }
-    for (n, block) in blocks.iter().chain([&last]).enumerate() {
-        if !dense && !block.iter().fold(false, |any, byte| any | is_anchor(*byte)) {
-            continue;
+    for block in blocks.iter().chain([&last]) {
+        if dense || block.iter().fold(false, |any, byte| any | is_anchor(*byte)) {
+            let mut mask = mask(block);
+            dense = mask.count_ones() > 1;
+            while mask != 0 {
+                look(start + mask.trailing_zeros() as usize);
+                mask &= mask - 1;
+            }
         }
-        let mut mask = mask(block);
-        dense = mask.count_ones() > 1;
-        while mask != 0 {
-            look(n * BLOCK + mask.trailing_zeros() as usize);
-            mask &= mask - 1;
-        }
+        start += BLOCK;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     active::{self, Page},
+    byte::{self, HEX, MORE, ORNAMENT, PLAIN, SOLO},
     fold::{self, Cursor},
     markdown::Brackets,
     marker, nonce, role,
@@ -71,16 +72,26 @@ impl<'a> Finder<'a> {
         self.breaks
     }
 
+    #[inline(never)]
     fn anchors(&mut self) {
         let bytes = self.text.as_bytes();
         anchor::each(bytes, |at| {
-            let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-            let byte = bytes.get(at);
-            if byte == before && matches!(byte, Some(b'=' | b'-' | b'*' | b'_' | b'#' | b'~')) {
-                // Nothing begins within a run of the same sign.
+            let Some([byte, rest @ ..]) = bytes.get(at..) else {
                 return;
+            };
+            let kinds = byte::of(*byte);
+            if kinds & PLAIN == 0 {
+                return self.beyond(*byte, at);
             }
-            self.look(at);
+            if kinds & (ORNAMENT | SOLO) > 0 {
+                // Nothing begins within a run of the same sign, nor with most signs that stand alone.
+                let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+                let more = rest.first().is_none_or(|next| byte::is(*next, MORE));
+                if kinds & SOLO > 0 && !more || kinds & ORNAMENT > 0 && before == Some(byte) {
+                    return;
+                }
+            }
+            self.begin(char::from(*byte), at, true);
         });
     }
 
@@ -103,24 +114,27 @@ impl<'a> Finder<'a> {
     }
 
     /// Looks at what begins at `at`.
+    #[cfg(test)]
     fn look(&mut self, at: usize) {
         let Some(byte) = self.text.as_bytes().get(at).copied() else {
             return;
         };
-        if fold::is_plain(byte) {
-            return self.begin(char::from(byte), at, true);
+        if byte::is(byte, PLAIN) {
+            self.begin(char::from(byte), at, true);
+        } else {
+            self.beyond(byte, at);
         }
+    }
+
+    /// The same where the `byte` at `at` begins more than itself.
+    fn beyond(&mut self, byte: u8, at: usize) {
         let Some(rest) = self.text.get(at..) else {
             return;
         };
         if byte == b'\\' && shown::written(rest.as_bytes()) > 0 {
             let before = at.checked_sub(1);
-            if before.is_some_and(|before| {
-                self.text
-                    .as_bytes()
-                    .get(before)
-                    .is_some_and(u8::is_ascii_hexdigit)
-            }) {
+            let before = before.and_then(|before| self.text.as_bytes().get(before));
+            if before.is_some_and(|before| byte::is(*before, HEX)) {
                 self.nonce_around(at);
             }
             return;
@@ -156,60 +170,95 @@ impl<'a> Finder<'a> {
     fn begin(&mut self, plain: char, at: usize, raw: bool) {
         match plain {
             '<' => self.angle(at, raw),
-            '[' => {
-                match square::square(self.text, at) {
-                    None => self.bracketed(at, raw, ']'),
-                    found => self.token(found),
-                }
-                if raw {
-                    self.brackets.open(self.text, at, &mut self.breaks);
-                }
-            }
-            ']' => {
-                self.token(square::unbalanced(self.text, at));
-                if raw {
-                    self.brackets.close(self.text, at, &mut self.breaks);
-                }
-            }
-            '{' => {
-                self.token(square::brace(self.text, at));
-                if self.text.as_bytes().get(at + 1) == Some(&b'{') {
-                    self.bracketed(at + 1, true, '}');
-                }
-            }
-            '#' => {
-                self.token(role::heading(self.text, at));
-                marker::ornament(self.text, at, plain, raw, &mut self.breaks);
-            }
-            '=' => {
-                // `==` compares or rules off.
-                if !raw || self.text.as_bytes().get(at + 1) != Some(&b'=') {
-                    active::attribute(self.text, at, &mut self.breaks);
-                }
-                marker::ornament(self.text, at, plain, raw, &mut self.breaks);
-            }
+            '[' => self.opens(at, raw),
+            ']' => self.closes(at, raw),
+            '{' => self.brace(at),
+            '#' => self.hash(at, raw),
+            '=' => self.equals(at, raw),
             '-' | '\u{2014}' | '*' | '_' | '~' | '+' => {
                 marker::ornament(self.text, at, plain, raw, &mut self.breaks);
             }
-            ':' => {
-                if let Some((place, line)) = role::line(self.text, at) {
-                    match line {
-                        role::Line::Certain => self.certainly(place),
-                        role::Line::Speaker(side) => self.speakers.push((place, side)),
-                    }
-                }
-                active::scheme(self.text, at, &mut self.breaks);
-            }
+            ':' => self.colon(at),
             _ => {}
         }
     }
 
+    // Each of these for itself, so that no more registers are saved than it needs.
+
+    #[inline(never)]
+    fn opens(&mut self, at: usize, raw: bool) {
+        match square::square(self.text, at) {
+            None => self.bracketed(at, raw, ']'),
+            found => self.token(found),
+        }
+        if raw {
+            self.brackets.open(self.text, at, &mut self.breaks);
+        }
+    }
+
+    #[inline(never)]
+    fn closes(&mut self, at: usize, raw: bool) {
+        self.token(square::unbalanced(self.text, at));
+        if raw {
+            self.brackets.close(self.text, at, &mut self.breaks);
+        }
+    }
+
+    #[inline(never)]
+    fn brace(&mut self, at: usize) {
+        self.token(square::brace(self.text, at));
+        if self.text.as_bytes().get(at + 1) == Some(&b'{') {
+            self.bracketed(at + 1, true, '}');
+        }
+    }
+
+    #[inline(never)]
+    fn hash(&mut self, at: usize, raw: bool) {
+        self.token(role::heading(self.text, at));
+        marker::ornament(self.text, at, '#', raw, &mut self.breaks);
+    }
+
+    #[inline(never)]
+    fn equals(&mut self, at: usize, raw: bool) {
+        // `==` compares or rules off.
+        if !raw || self.text.as_bytes().get(at + 1) != Some(&b'=') {
+            active::attribute(self.text, at, &mut self.breaks);
+        }
+        marker::ornament(self.text, at, '=', raw, &mut self.breaks);
+    }
+
+    #[inline(never)]
+    fn colon(&mut self, at: usize) {
+        if let Some((place, line)) = role::line(self.text, at) {
+            match line {
+                role::Line::Certain => self.certainly(place),
+                role::Line::Speaker(side) => self.speakers.push((place, side)),
+            }
+        }
+        active::scheme(self.text, at, &mut self.breaks);
+    }
+
+    #[inline(never)]
     fn angle(&mut self, at: usize, raw: bool) {
-        if self.text.as_bytes().get(at + 1) == Some(&b'<') {
+        let next = self.text.as_bytes().get(at + 1);
+        if next == Some(&b'<') {
             // `>>> END OBSERVATION <<<`
             marker::before_ornament(self.text, at, &mut self.breaks);
         }
-        match token::angle(self.text, at) {
+        let quick = if raw {
+            token::ordinary(self.text, at)
+        } else {
+            None
+        };
+        match quick {
+            Some(token::Angle::Token(found)) => self.token(Some(found)),
+            quick => self.angled(at, raw, quick),
+        }
+    }
+
+    #[inline(never)]
+    fn angled(&mut self, at: usize, raw: bool, quick: Option<token::Angle>) {
+        match quick.or_else(|| token::angle(self.text, at)) {
             Some(token::Angle::Token(found)) => self.token(Some(found)),
             Some(token::Angle::Marker) => marker::tag(self.text, at, &mut self.breaks),
             Some(token::Angle::Tag) | None => {
