@@ -6,3 +6,4 @@ pub mod egress;
 pub mod executor;
 pub mod jail;
 pub mod member;
+mod nonce;

@@ -59,6 +59,10 @@ pub struct Options {
     pub file_slots: usize,
     /// Which programs `shell_exec` has.
     pub shell: Profile,
+    /// Whether to leave `.kazma-canary` in the workspace at the start: a random word by which a broker that cannot
+    /// write there proves that its sandboxes see this workspace and no other. So where broker and api are containers.
+    /// The word is evidence and no secret; who can read or write the workspace may read or write it.
+    pub leave_canary: bool,
 }
 
 impl Options {
@@ -72,6 +76,7 @@ impl Options {
             code_slots: 8,
             file_slots: 16,
             shell: Profile::DEFAULT,
+            leave_canary: false,
         }
     }
 }
@@ -171,10 +176,17 @@ fn executor(
     seams: Seams,
     hard: CancellationToken,
 ) -> Result<Executor<Workbench>, Error> {
+    let workspace = Workspace::open(&options.workspace, options.bounds)?;
+    if options.leave_canary
+        && let Err(error) = workspace.leave_canary(&*seams.entropy)
+    {
+        // Files can still be read and written; the broker says why no code runs.
+        tracing::warn!(%error, "the broker's word cannot be left in the workspace");
+    }
     let hands = Workbench {
         registry: Arc::clone(&seams.registry),
         planner: Planner {
-            workspace: Workspace::open(&options.workspace, options.bounds)?,
+            workspace,
             code: seams.code,
             code_bytes: options.code_bytes,
             shell: options.shell,

@@ -1,27 +1,27 @@
 //! The proof, in a real jail, that a jail holds on this machine. Without it no run starts.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, OpenOptions, Permissions},
-    io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    time::Duration,
-};
+use std::{collections::BTreeMap, os::fd::OwnedFd, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kazma_domain::Entropy;
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use serde::Deserialize;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     commands::FOLDERS,
+    native::readable_for_nobody,
     workshop::{Made, Workshop},
 };
-use crate::jail::{Outcome, OutputStream, RunLimits, Task};
+use crate::{
+    jail::{Outcome, OutputStream, RunLimits, Task},
+    nonce::{self, NoWord},
+};
 
-/// The file through which the canary sees that its workspace is ours.
-const NONCE_FILE: &str = ".kazma-canary";
 const LIMITS: RunLimits = RunLimits {
     timeout: Duration::from_secs(15),
     output_cap: 16 * 1024,
@@ -85,7 +85,7 @@ pub(super) async fn send<W: Workshop>(
     entropy: &dyn Entropy,
 ) -> Result<Proof, NotReady> {
     let workspace = workshop.workspace();
-    let nonce = Nonce::leave(workspace, entropy).map_err(|error| no_nonce(workspace, &error))?;
+    let nonce = Nonce::of(workspace, entropy)?;
     let jail = workshop
         .make(None)
         .await
@@ -145,6 +145,9 @@ fn code(nonce: &Utf8Path) -> serde_json::Result<String> {
 
 impl Sight {
     fn judge<W: Workshop>(&self, nonce: &Nonce, workshop: &W) -> Result<(), NotReady> {
+        if nonce::is_word(&self.nonce) && self.nonce != nonce.value {
+            return Err(other_workspace(workshop.workspace()));
+        }
         if self.nonce != nonce.value {
             return Err(workshop.unreadable(&nonce.path, &self.nonce));
         }
@@ -202,44 +205,87 @@ pub(super) fn broken_promise(broken: &str) -> NotReady {
     )
 }
 
-/// A file with a random value in the workspace, removed when this is dropped.
+/// What another word than ours means.
+fn other_workspace(workspace: &Utf8Path) -> NotReady {
+    NotReady::new(
+        format!("the sandbox sees another folder at {workspace} than the broker"),
+        "Look where the engine has the workspace (KAZMA_WORKSPACE_SOURCE). If the runner's api has just been started, \
+         the next try finds its new word.",
+    )
+}
+
+/// The word in the workspace that the canary must bring back.
 #[derive(Debug)]
 struct Nonce {
     path: Utf8PathBuf,
     value: String,
+    /// Where it is taken away again when this is dropped; none where somebody else left it.
+    folder: Option<OwnedFd>,
 }
 
 impl Nonce {
-    fn leave(workspace: &Utf8Path, entropy: &dyn Entropy) -> io::Result<Self> {
-        let mut random = [0_u8; 16];
-        entropy.fill(&mut random);
-        let nonce = Self {
-            path: workspace.join(NONCE_FILE),
-            value: hex::encode(random),
-        };
-        // One that a killed broker left behind. Creating anew never follows a link that somebody put there.
-        let _ = fs::remove_file(&nonce.path);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&nonce.path)?;
-        // The umask may have taken from that.
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(nonce.value.as_bytes())?;
-        Ok(nonce)
+    /// One of the broker's own where it can write; else the one that the api has left.
+    fn of(workspace: &Utf8Path, entropy: &dyn Entropy) -> Result<Self, NotReady> {
+        let path = workspace.join(nonce::FILE);
+        let value = nonce::word(entropy);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let left = rustix::fs::open(workspace.as_std_path(), flags, Mode::empty())
+            .and_then(|folder| nonce::leave(&folder, &value, 0o644, None).map(|()| folder));
+        match left {
+            Ok(folder) => Ok(Self {
+                path,
+                value,
+                folder: Some(folder),
+            }),
+            Err(errno @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => {
+                let value = nonce::read(workspace).map_err(|no| no_word(workspace, errno, &no))?;
+                Ok(Self {
+                    path,
+                    value,
+                    folder: None,
+                })
+            }
+            Err(errno) => Err(cannot_write(workspace, errno)),
+        }
     }
 }
 
 impl Drop for Nonce {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if let Some(folder) = &self.folder {
+            nonce::take_away(folder);
+        }
     }
 }
 
-fn no_nonce(workspace: &Utf8Path, error: &io::Error) -> NotReady {
+const CREATE: &str = "Create the folder and give it to the user that the sandbox runner runs as.";
+
+fn cannot_write(workspace: &Utf8Path, errno: Errno) -> NotReady {
     NotReady::new(
-        format!("the broker cannot write to the workspace {workspace}: {error}"),
-        "Create the folder and give it to the user that the sandbox runner runs as.",
+        format!("the broker cannot write to the workspace {workspace}: {errno}"),
+        CREATE,
+    )
+}
+
+/// Why a broker that cannot write has no word to compare.
+fn no_word(workspace: &Utf8Path, errno: Errno, no: &NoWord) -> NotReady {
+    let file = workspace.join(nonce::FILE);
+    let fix = match no {
+        NoWord::Closed(Errno::NOENT) => format!(
+            "Where the broker has the workspace to be read alone, the runner's api leaves {file} when it starts: \
+             start it again with the same workspace. Elsewhere: {CREATE}"
+        ),
+        NoWord::Closed(_) => format!(
+            "{} The broker must be in group 65534 too.",
+            readable_for_nobody(workspace)
+        ),
+        NoWord::Odd => format!("Remove {file} and start the runner's api again."),
+    };
+    NotReady::new(
+        format!(
+            "the broker cannot write to the workspace {workspace} ({errno}), and has no word of the runner's api to \
+             compare in {file}: {no}"
+        ),
+        fix,
     )
 }

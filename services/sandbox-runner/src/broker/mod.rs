@@ -58,6 +58,22 @@ pub enum BrokerError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// What an earlier broker left cannot be taken away.
+    #[error(
+        "the socket that an earlier broker left at {path} cannot be removed: its folder must belong to uid {uid}, which \
+         this broker runs as, or be writable for it"
+    )]
+    Stale {
+        /// Where.
+        path: Utf8PathBuf,
+        /// Who the broker is.
+        uid: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something else than a socket is where the socket belongs.
+    #[error("cannot listen on {0}: something is there that is no socket, and is left alone")]
+    Taken(Utf8PathBuf),
     /// The broker cannot be reached.
     #[error("the sandbox broker cannot be reached at {path}")]
     Unreachable {

@@ -36,7 +36,8 @@ const CLEAR_LIMIT: Duration = Duration::from_secs(10);
 
 /// Listens on the options' socket, in place of whatever listened there before.
 ///
-/// Anyone may connect as far as the file goes: who is served is decided by the peer's uid.
+/// Anyone may connect as far as the file goes: who is served is decided by the peer's uid, and who comes near by the
+/// folder. A broker without capabilities cannot give the file to anybody, and needs no more than a folder of its own.
 pub fn listen(path: &Utf8Path) -> Result<UnixListener, BrokerError> {
     let failed = |source| BrokerError::Listen {
         path: path.to_owned(),
@@ -44,9 +45,15 @@ pub fn listen(path: &Utf8Path) -> Result<UnixListener, BrokerError> {
     };
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
-            std::fs::remove_file(path).map_err(failed)?;
+            std::fs::remove_file(path).map_err(|source| BrokerError::Stale {
+                path: path.to_owned(),
+                uid: rustix::process::geteuid().as_raw(),
+                source,
+            })?;
         }
-        _ => {}
+        Ok(_) => return Err(BrokerError::Taken(path.to_owned())),
+        // Not there is the usual case; what else it may be, binding says.
+        Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;

@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use kazma_runtime::SystemEntropy;
 use kazma_sandbox_runner::broker::{
     BrokerClient, BrokerError, BrokerOptions, CODE_MAX, Outcome, OutputStream, Program, Readiness,
-    RunEvent, serve,
+    RunEvent, listen, serve,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -210,6 +210,34 @@ async fn strangers_are_not_served() {
         Err(BrokerError::Connection(_))
     ));
     house.close().await;
+}
+
+#[tokio::test]
+async fn a_socket_that_was_left_is_replaced_and_nothing_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = Utf8PathBuf::from_path_buf(folder.path().join("broker.sock")).unwrap();
+    for _ in 0..2 {
+        drop(listen(&path).unwrap());
+        assert!(path.exists());
+    }
+    let listener = listen(&path).unwrap();
+    // Who may connect is decided by who it is.
+    let found = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(found & 0o777, 0o666);
+    drop(listener);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "somebody's").unwrap();
+    let refused = listen(&path).unwrap_err();
+    assert!(
+        matches!(&refused, BrokerError::Taken(at) if *at == path),
+        "{refused}"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's");
+    let nowhere = listen(&folder.path().join("no/such").try_into().unwrap());
+    assert!(
+        matches!(nowhere, Err(BrokerError::Listen { .. })),
+        "{nowhere:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! The executor against a scripted registry and a scripted sandbox.
 
+mod canary;
 mod commands;
 mod doubles;
 mod execution;

@@ -4,7 +4,8 @@
 //! no link of any kind and never leaves the folder. A kernel without `openat2` gets no weaker check: the
 //! workspace does not open.
 //!
-//! **Invariant:** nothing here changes a file without a [`crate::executor::Redeemed`].
+//! **Invariant:** nothing here changes a file without a [`crate::executor::Redeemed`], but for the
+//! [word](Workspace::leave_canary) that no call has a part in.
 
 mod diff;
 mod list;
@@ -16,7 +17,7 @@ mod write;
 use std::{fs::File, os::fd::OwnedFd, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use kazma_domain::Digest;
+use kazma_domain::{Digest, Entropy};
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
@@ -28,7 +29,7 @@ pub use pattern::Pattern;
 pub(crate) use read::{PlannedRead, Returned};
 pub(crate) use write::{PlannedWrite, WriteFailed};
 
-use crate::executor::Refused;
+use crate::{executor::Refused, nonce};
 
 /// How large things of the workspace may be.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +111,22 @@ impl Workspace {
     /// The bounds that hold here.
     pub fn bounds(&self) -> Bounds {
         self.bounds
+    }
+
+    /// Leaves a new random word in `.kazma-canary`, for a broker that has the workspace to be read alone
+    /// ([`super::Options::leave_canary`]). Whoever may read what tools write may read it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, when nothing can be written there.
+    pub fn leave_canary(&self, entropy: &dyn Entropy) -> std::io::Result<()> {
+        let word = nonce::word(entropy);
+        Ok(nonce::leave(
+            &*self.root,
+            &word,
+            write::NEW_FILE,
+            Some(self.group),
+        )?)
     }
 
     /// Waits until nobody else writes. Held from the second look at the plan until the write is done.

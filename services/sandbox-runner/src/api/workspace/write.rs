@@ -14,7 +14,7 @@ use super::{
 use crate::executor::Redeemed;
 
 /// The mode of a file that was not there before.
-const NEW_FILE: u32 = 0o640;
+pub(super) const NEW_FILE: u32 = 0o640;
 /// The mode of a folder that was not there before.
 const NEW_FOLDER: u32 = 0o750;
 /// The bit that hands a folder's group on to what is made in it.

@@ -266,6 +266,7 @@ fn policy<'a>(blueprint: &'a Blueprint, access: Option<&'a Access>) -> guard::Po
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
         source: &blueprint.source,
+        engine_spreads: blueprint.engine_spreads,
         runtime: &blueprint.runtime,
         owner: &blueprint.owner,
         kind: blueprint.kind,

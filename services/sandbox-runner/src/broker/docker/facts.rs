@@ -1,6 +1,7 @@
 //! What kind of engine answers, and whether it holds what a sandbox must be held to.
 
 use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum, SystemVersion};
+use camino::Utf8Path;
 
 use super::{
     EngineRuntime,
@@ -60,6 +61,8 @@ pub(super) struct Facts {
     pub(super) rootless: bool,
     /// The engine's own name for the wanted runtime.
     pub(super) runtime: String,
+    /// Where it keeps volumes and all else that is its own.
+    pub(super) root: String,
 }
 
 impl Facts {
@@ -89,6 +92,7 @@ impl Facts {
                 .iter()
                 .any(|option| option.contains("name=rootless")),
             runtime: known_runtime(info, runtime, &name)?,
+            root: info.docker_root_dir.clone().unwrap_or_default(),
             name,
         };
         facts.holds(info)?;
@@ -141,6 +145,16 @@ impl Facts {
         ))
     }
 
+    /// Whether the engine itself says how what is mounted at a folder later shows in its containers. Docker does for
+    /// what lies beneath its own folder, as volumes do, and for what that lies beneath: there it refuses any word on
+    /// it but the two that let mounts of the machine through, and takes a private mount where it has to (moby,
+    /// `validateBindDaemonRoot`).
+    pub(super) fn spreads_itself(&self, source: &Utf8Path) -> bool {
+        let related = |one: &str, other: &str| !other.is_empty() && one.starts_with(other);
+        self.kind == EngineKind::Docker
+            && (related(source.as_str(), &self.root) || related(&self.root, source.as_str()))
+    }
+
     /// What holds each limit, with one line for the card.
     pub(super) fn enforcement(&self, runtime: EngineRuntime) -> Enforcement {
         let groups = match self.cgroups {
@@ -178,6 +192,7 @@ impl Default for Facts {
             cgroups: CgroupVersion::One,
             rootless: false,
             runtime: String::new(),
+            root: String::new(),
         }
     }
 }

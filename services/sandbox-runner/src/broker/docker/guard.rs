@@ -25,6 +25,8 @@ pub(super) struct Policy<'a> {
     pub(super) workspace: &'a Utf8Path,
     /// The one folder of the engine's machine that may be mounted there.
     pub(super) source: &'a Utf8Path,
+    /// Whether the engine says by itself what of later mounts shows inside; else nothing may.
+    pub(super) engine_spreads: bool,
     pub(super) runtime: &'a str,
     pub(super) owner: &'a str,
     pub(super) kind: EngineKind,
@@ -273,16 +275,18 @@ fn a_mount(
         "" => value == folder.as_str(),
         path => *value == format!("{folder}/{path}"),
     };
-    all_there(
-        fields,
-        &["Type", "Source", "Target", "ReadOnly", "BindOptions"],
-    )?;
+    all_there(fields, &["Type", "Source", "Target", "ReadOnly"])?;
+    if !policy.engine_spreads {
+        all_there(fields, &["BindOptions"])?;
+    }
     Ok(fields.iter().all(|(name, value)| match name.as_str() {
         "Type" => value == "bind",
         "Source" => is(value, policy.source),
         "Target" => is(value, policy.workspace),
         "ReadOnly" => value == read_only,
-        "BindOptions" => *value == serde_json::json!({"Propagation": "rprivate"}),
+        "BindOptions" => {
+            !policy.engine_spreads && *value == serde_json::json!({"Propagation": "rprivate"})
+        }
         _ => false,
     }))
 }

@@ -226,6 +226,7 @@ impl ContainerShop {
         let blueprint = Blueprint {
             image_id: image.id,
             workspace: self.workspace.clone(),
+            engine_spreads: facts.spreads_itself(&source),
             source,
             limits: self.limits,
             runtime: facts.runtime.clone(),

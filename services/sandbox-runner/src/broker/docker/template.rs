@@ -62,6 +62,8 @@ pub(super) struct Blueprint {
     pub(super) workspace: Utf8PathBuf,
     /// The same folder as the engine finds it. Another path where the broker is in a container itself.
     pub(super) source: Utf8PathBuf,
+    /// [`super::facts::Facts::spreads_itself`].
+    pub(super) engine_spreads: bool,
     pub(super) limits: Limits,
     /// The runtime as the engine calls it.
     pub(super) runtime: String,
@@ -190,29 +192,30 @@ impl Blueprint {
             .map(String::as_str)
             .collect();
         if folders == [""] {
-            return vec![mount(&self.source, &self.workspace, false)];
+            return vec![self.mount("", false)];
         }
-        let part = |path| {
-            let (source, target) = (self.source.join(path), self.workspace.join(path));
-            mount(&source, &target, false)
-        };
-        std::iter::once(mount(&self.source, &self.workspace, true))
-            .chain(folders.into_iter().map(part))
+        std::iter::once(self.mount("", true))
+            .chain(folders.into_iter().map(|path| self.mount(path, false)))
             .collect()
     }
-}
 
-/// As a mount: `Binds` would create a source that is not there.
-fn mount(source: &Utf8Path, target: &Utf8Path, read_only: bool) -> Mount {
-    Mount {
-        typ: Some(MountType::BIND),
-        source: Some(source.to_string()),
-        target: Some(target.to_string()),
-        read_only: Some(read_only),
-        bind_options: Some(MountBindOptions {
-            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
-            ..MountBindOptions::default()
-        }),
-        ..Mount::default()
+    /// What is at `path` of the workspace, where it is inside; an empty path is all of it. As a mount: `Binds` would
+    /// create a source that is not there.
+    fn mount(&self, path: &str, read_only: bool) -> Mount {
+        let beneath = |folder: &Utf8Path| match path {
+            "" => Some(folder.to_string()),
+            path => Some(folder.join(path).into_string()),
+        };
+        Mount {
+            typ: Some(MountType::BIND),
+            source: beneath(&self.source),
+            target: beneath(&self.workspace),
+            read_only: Some(read_only),
+            bind_options: (!self.engine_spreads).then(|| MountBindOptions {
+                propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+                ..MountBindOptions::default()
+            }),
+            ..Mount::default()
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod broken;
 mod choice;
 mod ends;
+mod inside;
 mod leaks;
 mod pool;
 mod template;

@@ -47,6 +47,33 @@ fn an_engine_that_holds_everything_is_taken_and_named() {
 }
 
 #[test]
+fn docker_alone_spreads_what_is_its_own() {
+    let info = SystemInfo {
+        docker_root_dir: Some("/var/lib/docker".to_owned()),
+        ..info()
+    };
+    let mut facts = Facts::judge(&version(), &info, EngineRuntime::Runc).unwrap();
+    let spreads = |facts: &Facts, source: &str| facts.spreads_itself(Utf8Path::new(source));
+    for (source, own) in [
+        ("/var/lib/docker/volumes/x/_data", true),
+        // It goes by the letters.
+        ("/var/lib/docker-too/x", true),
+        ("/var", true),
+        ("/srv/workspace", false),
+    ] {
+        assert_eq!(spreads(&facts, source), own, "{source}");
+    }
+    facts.root.clear();
+    assert!(!spreads(&facts, "/srv/workspace"));
+    let podman = Facts {
+        kind: EngineKind::Podman,
+        root: "/srv".to_owned(),
+        ..facts
+    };
+    assert!(!spreads(&podman, "/srv/workspace"));
+}
+
+#[test]
 fn podman_is_told_apart() {
     let podman = SystemVersion {
         components: Some(vec![SystemVersionComponents {

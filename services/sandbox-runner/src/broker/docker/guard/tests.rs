@@ -24,6 +24,7 @@ fn blueprint_for(kind: EngineKind) -> Blueprint {
         image_id: format!("sha256:{}", "ab".repeat(32)),
         workspace: Utf8PathBuf::from("/srv/workspace"),
         source: Utf8PathBuf::from(SOURCE),
+        engine_spreads: false,
         limits,
         runtime: "runc".to_owned(),
         kind,
@@ -69,6 +70,7 @@ fn policy<'a>(blueprint: &'a Blueprint, access: Option<&'a Access>) -> Policy<'a
         image_id: &blueprint.image_id,
         workspace: &blueprint.workspace,
         source: &blueprint.source,
+        engine_spreads: blueprint.engine_spreads,
         runtime: &blueprint.runtime,
         owner: &blueprint.owner,
         kind: blueprint.kind,
@@ -170,6 +172,37 @@ fn only_the_one_source_is_mounted_and_only_where_it_belongs() {
                 body["HostConfig"]["Mounts"][mount][field] = value.into();
                 assert!(judged_as(&body, access).is_err(), "{mount} {field} {value}");
             }
+        }
+    }
+}
+
+#[test]
+fn how_mounts_spread_is_as_it_must_be_and_not_otherwise() {
+    for access in kinds() {
+        let access = access.as_ref();
+        let made = |engine_spreads: bool| Blueprint {
+            engine_spreads,
+            ..blueprint()
+        };
+        for (is, must_be) in [(false, false), (false, true), (true, false), (true, true)] {
+            let body = serde_json::to_value(made(is).body(1, access)).unwrap();
+            let judge = made(must_be);
+            let judged = check_value(&body, &policy(&judge, access));
+            assert_eq!(judged.is_ok(), is == must_be, "{is} {must_be}");
+        }
+        let judge = made(true);
+        for options in [
+            json!({}),
+            json!({"Propagation": "rshared"}),
+            json!({"NonRecursive": false}),
+            Value::Null,
+        ] {
+            let mut body = serde_json::to_value(judge.body(1, access)).unwrap();
+            body["HostConfig"]["Mounts"][0]["BindOptions"] = options.clone();
+            assert!(
+                check_value(&body, &policy(&judge, access)).is_err(),
+                "{options}"
+            );
         }
     }
 }
