@@ -153,7 +153,7 @@ fn api(told: Api) -> Result<ExitCode, BoxError> {
     let listeners = contained.mesh()?;
     let start = contained.start(Service::RunnerApi, confinement)?;
     kazma_launch::run(start, async |member| {
-        api::start(&member, listeners, settings).await?;
+        api::start_apart(&member, listeners, settings).await?;
         tracing::info!("serving");
         Ok(())
     })

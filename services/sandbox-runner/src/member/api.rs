@@ -113,6 +113,29 @@ pub async fn start(
     listeners: Listeners,
     settings: Settings,
 ) -> Result<(), BoxError> {
+    begin(member, listeners, settings, false).await
+}
+
+/// The same beside a broker in a container of its own, which has the workspace to be read alone: the api leaves the
+/// word there that the broker's canary needs ([`Options::leave_canary`]).
+///
+/// # Errors
+///
+/// Says why it cannot begin.
+pub async fn start_apart(
+    member: &Member,
+    listeners: Listeners,
+    settings: Settings,
+) -> Result<(), BoxError> {
+    begin(member, listeners, settings, true).await
+}
+
+async fn begin(
+    member: &Member,
+    listeners: Listeners,
+    settings: Settings,
+    leave_canary: bool,
+) -> Result<(), BoxError> {
     let Enrolment {
         identity,
         permit_key,
@@ -131,6 +154,7 @@ pub async fn start(
         entropy: member.entropy.clone(),
     };
     let mut options = Options::new(settings.workspace);
+    options.leave_canary = leave_canary;
     let Groups {
         mutate,
         archive,

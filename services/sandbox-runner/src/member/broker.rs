@@ -93,25 +93,27 @@ pub fn start(
 fn choice(tier: Tier, owner: &str) -> TierChoice {
     match tier {
         Tier::Native => TierChoice::Native,
-        Tier::Auto(from) => TierChoice::Auto(engines(from, owner)),
+        Tier::Auto(from) => TierChoice::Auto(engines(&from, owner)),
         Tier::Docker(from) => {
-            let mut all = engines(from, owner);
+            let mut all = engines(&from, owner);
             let there = all.iter().position(|engine| engine.socket.exists());
             TierChoice::Docker(all.swap_remove(there.unwrap_or(0)))
         }
     }
 }
 
-fn engines(from: Containers, owner: &str) -> Vec<EngineOptions> {
-    let image = from.image.unwrap_or_else(|| SANDBOX_IMAGE.to_owned());
+fn engines(from: &Containers, owner: &str) -> Vec<EngineOptions> {
+    let image = from.image.clone();
+    let image = image.unwrap_or_else(|| SANDBOX_IMAGE.to_owned());
     let runtime = EngineRuntime::from(from.runtime);
     let engine = |socket: Utf8PathBuf| {
         let mut options = EngineOptions::new(socket, owner.to_owned());
         options.image.clone_from(&image);
         options.runtime = runtime;
+        options.workspace_source.clone_from(&from.workspace_source);
         options
     };
-    from.sockets.into_iter().map(engine).collect()
+    from.sockets.iter().cloned().map(engine).collect()
 }
 
 #[cfg(test)]

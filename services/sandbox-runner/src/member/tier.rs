@@ -35,6 +35,14 @@ pub struct Engine {
     /// The engine's socket
     #[arg(long = "docker-host", env = "DOCKER_HOST", value_name = "unix:///PATH")]
     pub host: Option<String>,
+    /// The workspace's folder on the engine's machine, where the broker cannot find it out
+    #[arg(
+        long = "workspace-source",
+        env = "KAZMA_WORKSPACE_SOURCE",
+        value_name = "DIR",
+        hide = true
+    )]
+    pub workspace_source: Option<String>,
 }
 
 /// What makes the boundary of a container.
@@ -97,6 +105,9 @@ pub struct Containers {
     pub image: Option<String>,
     /// What makes their boundary.
     pub runtime: Runtime,
+    /// The workspace's folder on the engine's machine, where it is not found out.
+    #[serde(default)]
+    pub workspace_source: Option<Utf8PathBuf>,
 }
 
 impl Sandbox {
@@ -179,6 +190,10 @@ fn containers(engine: Engine) -> Result<Containers, Usage> {
         sockets: sockets(&engine)?,
         image: engine.image.filter(|image| !image.is_empty()),
         runtime: engine.runtime,
+        workspace_source: engine
+            .workspace_source
+            .filter(|folder| !folder.is_empty())
+            .map(Utf8PathBuf::from),
     })
 }
 

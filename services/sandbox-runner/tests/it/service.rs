@@ -233,7 +233,7 @@ async fn a_socket_that_was_left_is_replaced_and_nothing_else_is() {
         "{refused}"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's");
-    let nowhere = listen(&folder.path().join("no/such").try_into().unwrap());
+    let nowhere = listen(&path.with_file_name("no").join("such"));
     assert!(
         matches!(nowhere, Err(BrokerError::Listen { .. })),
         "{nowhere:?}"

@@ -498,10 +498,14 @@ async fn a_socket_that_cannot_be_taken_away_is_named() {
     drop(std::os::unix::net::UnixListener::bind(path.join("broker.sock")).unwrap());
     chown(path, Some(API), Some(API)).unwrap();
     deployment.start("/workspace", &[]);
-    deployment.done(&["wait", &deployment.broker]);
-    let log = deployment.log();
-    assert!(
-        log.contains("cannot be removed: its folder must belong to uid 0"),
-        "{log}"
-    );
+    let said = async {
+        while !deployment
+            .log()
+            .contains("cannot be removed: its folder must belong to uid 0")
+        {
+            moment().await;
+        }
+    };
+    let said = tokio::time::timeout(PATIENCE, said).await;
+    assert!(said.is_ok(), "{}", deployment.log());
 }
