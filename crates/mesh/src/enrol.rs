@@ -76,36 +76,73 @@ pub async fn enrol(
         folder.read("ca.pem")?,
         folder.read("permit.key")?,
     );
-    let (leaf, ca, permit_key) = if let (Some(leaf), Some(ca), Some(permit_key)) = known {
+    if let (Some(leaf), Some(ca), Some(permit_key)) = known {
         let kept = Identity::new(service, clone(&key)?, &leaf, &ca)?;
-        if !due(&kept, clock.now()) {
+        // Where the registry began anew since, with another CA, what is kept is of no use.
+        let of_this_mesh = token.is_none_or(|token| token.ca == kept.ca_digest());
+        if of_this_mesh && !due(&kept, clock.now()) {
+            let identity = Arc::new(kept);
             return Ok(Enrolment {
-                identity: Arc::new(kept),
+                identity,
                 permit_key,
             });
         }
-        match renew(&kept, registry).await {
-            Ok(fresh) => (fresh.certificate, ca, fresh.permit_key),
+        let renewed = if of_this_mesh {
+            Some(renew(&kept, registry).await)
+        } else {
+            None
+        };
+        match renewed {
+            None => {}
+            Some(Ok(fresh)) => {
+                return keep(
+                    &folder,
+                    service,
+                    key,
+                    &fresh.certificate,
+                    &ca,
+                    &fresh.permit_key,
+                );
+            }
             // What is still good is good enough; the renewal task tries again.
-            Err(_) if kept.not_after() > clock.now() => {
+            Some(Err(_)) if kept.not_after() > clock.now() => {
+                let identity = Arc::new(kept);
                 return Ok(Enrolment {
-                    identity: Arc::new(kept),
+                    identity,
                     permit_key,
                 });
             }
-            Err(error) => return Err(error),
+            // The registry does not know the key, or has not seen it for too long: a token begins anew.
+            Some(Err(MeshError::Enrol(CallError::Problem { .. }))) if token.is_some() => {}
+            Some(Err(error)) => return Err(error),
         }
-    } else {
-        let fresh = join(&key, registry, token.ok_or(MeshError::NoToken)?).await?;
-        (fresh.certificate, fresh.ca, fresh.permit_key)
-    };
-    let identity = Arc::new(Identity::new(service, key, &leaf, &ca)?);
-    folder.write("ca.pem", &ca)?;
-    folder.write("permit.key", &permit_key)?;
-    folder.write("leaf.pem", &leaf)?;
+    }
+    let fresh = join(&key, registry, token.ok_or(MeshError::NoToken)?).await?;
+    keep(
+        &folder,
+        service,
+        key,
+        &fresh.certificate,
+        &fresh.ca,
+        &fresh.permit_key,
+    )
+}
+
+fn keep(
+    folder: &KeyFolder,
+    service: Service,
+    key: KeyPair,
+    leaf: &str,
+    ca: &str,
+    permit_key: &str,
+) -> Result<Enrolment, MeshError> {
+    let identity = Arc::new(Identity::new(service, key, leaf, ca)?);
+    folder.write("ca.pem", ca)?;
+    folder.write("permit.key", permit_key)?;
+    folder.write("leaf.pem", leaf)?;
     Ok(Enrolment {
         identity,
-        permit_key,
+        permit_key: permit_key.to_owned(),
     })
 }
 

@@ -9,11 +9,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
 use kazma_domain::{Clock, Service};
-use kazma_edge::Json;
+use kazma_edge::{ApiError, Json};
 use kazma_mesh::{
     Ca, Caller, Callers, Client, Identity, JoinToken, enrol, keep_fresh, own_identity, serve,
 };
-use kazma_wire::mesh::{JoinRequest, Leaf, RenewRequest};
+use kazma_wire::{
+    Problem,
+    mesh::{JoinRequest, Leaf, RenewRequest},
+};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
@@ -53,6 +56,10 @@ struct Mesh {
 
 impl Mesh {
     fn start() -> Self {
+        Self::that_renews(true)
+    }
+
+    fn that_renews(renews: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap();
         let ca = Arc::new(Ca::load_or_create(&root.join("ca"), now().now()).unwrap());
@@ -81,7 +88,11 @@ impl Mesh {
             .route(
                 "/v1/mesh/renew",
                 axum::routing::post(move |Json(request): Json<RenewRequest>| async move {
-                    Json(leaf(&renewals, &request.csr, request.service))
+                    if renews {
+                        Ok(Json(leaf(&renewals, &request.csr, request.service)))
+                    } else {
+                        Err(ApiError::from(Problem::new(403, "renewal", "Too late")))
+                    }
                 }),
             );
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -198,6 +209,40 @@ async fn an_expired_leaf_is_renewed_by_its_key() {
         .unwrap();
     assert!(renewed.identity.not_after() >= before);
     assert_eq!(mesh.ask(&renewed.identity).await.unwrap(), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_away_for_too_long_joins_again_by_a_token() {
+    let mesh = Mesh::that_renews(false);
+    let folder = mesh.path("agent");
+    let at = mesh.at;
+    let enrolled = async |token: Option<JoinToken>, when: Now| {
+        enrol(&folder, Service::Agent, at, token.as_ref(), &when).await
+    };
+    enrolled(Some(mesh.token()), now()).await.unwrap();
+    let later = || Now(now().0 + SignedDuration::from_hours(24 * 40));
+    assert!(enrolled(None, later()).await.is_err());
+    let again = enrolled(Some(mesh.token()), later()).await.unwrap();
+    assert_eq!(mesh.ask(&again.identity).await.unwrap(), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_began_anew_is_joined_anew() {
+    let (before, mesh) = (Mesh::start(), Mesh::start());
+    let folder = mesh.path("agent");
+    let token = before.token();
+    enrol(&folder, Service::Agent, before.at, Some(&token), &now())
+        .await
+        .unwrap();
+    let token = mesh.token();
+    let joined = enrol(&folder, Service::Agent, mesh.at, Some(&token), &now())
+        .await
+        .unwrap();
+    assert_eq!(mesh.ask(&joined.identity).await.unwrap(), "hello");
+    let kept = enrol(&folder, Service::Agent, mesh.at, None, &now())
+        .await
+        .unwrap();
+    assert_eq!(mesh.ask(&kept.identity).await.unwrap(), "hello");
 }
 
 #[tokio::test(flavor = "multi_thread")]
