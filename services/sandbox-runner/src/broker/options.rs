@@ -57,7 +57,7 @@ pub struct BrokerOptions {
     pub queue_wait: Duration,
     /// A jail that has waited this long is replaced.
     pub max_idle_age: Duration,
-    /// How long after a failed canary the next one is tried.
+    /// How long after a failed canary the next one is tried at most; the first few come sooner.
     pub canary_retry: Duration,
     /// Connections at once.
     pub max_connections: usize,

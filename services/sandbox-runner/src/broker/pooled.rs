@@ -26,6 +26,8 @@ use super::{
 use crate::jail::{Access, RunLimits, Start, Task, Writer};
 
 const SOON: &str = "Wait a few seconds.";
+/// How soon a canary is tried again first: what it needs, such as the api's word, may be on its way.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// What the canary found.
 #[derive(Debug)]
@@ -257,7 +259,7 @@ fn not_made(error: &impl ToString) -> Finished {
     })
 }
 
-/// Tries canaries until one comes back, then keeps the pool for as long as what it stands on holds.
+/// Tries canaries until one comes back, at last every `retry`, then keeps the pool for as long as what it stands on holds.
 async fn prove<W: Workshop>(
     workshop: &Arc<W>,
     entropy: &dyn Entropy,
@@ -265,6 +267,7 @@ async fn prove<W: Workshop>(
     stage: &watch::Sender<Stage<W>>,
     keep: Keep,
 ) {
+    let mut pause = RETRY_FIRST.min(retry);
     loop {
         let proof = async {
             workshop.prepare().await?;
@@ -279,11 +282,13 @@ async fn prove<W: Workshop>(
                 workshop.stale().await;
                 tracing::warn!("the sandbox is tried out anew");
                 stage.send_replace(Stage::Trying);
+                pause = RETRY_FIRST.min(retry);
             }
             Err(not_ready) => {
                 tracing::warn!(reason = %not_ready.reason, fix = %not_ready.fix, "the sandbox is not ready");
                 stage.send_replace(Stage::NotReady(not_ready));
-                tokio::time::sleep(retry).await;
+                tokio::time::sleep(pause).await;
+                pause = pause.saturating_mul(2).min(retry);
             }
         }
     }
