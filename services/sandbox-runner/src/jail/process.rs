@@ -272,7 +272,12 @@ impl Jail {
             }
             Err(error) => return Err(JailError::Groups(error.to_string())),
         }
-        own.block.write_all(b"!")?;
+        match own.block.write_all(b"!") {
+            Err(error) if has_ended(&error) => {
+                return Err(JailError::Bubblewrap(last_words(&mut own.stderr).await));
+            }
+            told => told?,
+        }
         drop(own.block);
         let mut jail = Self {
             control: Control::new(own.control),
@@ -303,10 +308,12 @@ impl Jail {
     }
 }
 
-/// A jail that fails before its first instruction is gone before it can be put into its groups; then
-/// bubblewrap knows why.
+/// A jail that fails before its first instruction is gone before it can be put into its groups or told to go on;
+/// then bubblewrap knows why.
 fn has_ended(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+    use rustix::io::Errno;
+
+    matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::PIPE))
 }
 
 /// What the init of a container limits, behind the engine's own limits.
