@@ -6,6 +6,7 @@ mod alerts;
 mod architecture;
 mod bugs;
 mod clocks;
+mod compose;
 mod containers;
 mod crash;
 mod disk;

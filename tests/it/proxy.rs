@@ -4,6 +4,7 @@
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
@@ -18,6 +19,35 @@ const NAME: &str = "kazma.example";
 const ONE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 5);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 
+/// Makes a server's certificate for `name`, which is its own authority, and its key.
+pub(crate) fn certificate(name: &str, certificate: &Path, key: &Path) -> Certificate {
+    let folder = tempfile::tempdir().unwrap();
+    // Else openssl makes it an authority, which no server may be.
+    let plain = folder.path().join("plain");
+    fs::write(&plain, "[req]\ndistinguished_name = name\n[name]\n").unwrap();
+    let made = command("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=kazma", "-config"])
+        .arg(plain)
+        .arg("-addext")
+        .arg(format!("subjectAltName=DNS:{name}"))
+        .arg("-keyout")
+        .arg(key)
+        .arg("-out")
+        .arg(certificate)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    Certificate::from_pem(&fs::read(certificate).unwrap()).unwrap()
+}
+
 /// A real nginx with a certificate of its own.
 struct Nginx {
     process: Child,
@@ -31,32 +61,7 @@ impl Nginx {
     fn start(at: SocketAddr, upstream: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        // Else openssl makes it an authority, which no server may be.
-        fs::write(path("plain"), "[req]\ndistinguished_name = name\n[name]\n").unwrap();
-        let made = command("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-            ])
-            .args([
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=kazma",
-                "-config",
-                &path("plain"),
-                "-addext",
-            ])
-            .arg(format!("subjectAltName=DNS:{NAME}"))
-            .args(["-keyout", &path("key.pem"), "-out", &path("cert.pem")])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
+        let certificate = certificate(NAME, path("cert.pem").as_ref(), path("key.pem").as_ref());
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/nginx/kazma.conf");
         let mut server = fs::read_to_string(example).unwrap();
         for (from, to) in [
@@ -86,7 +91,6 @@ impl Nginx {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let certificate = Certificate::from_pem(&fs::read(path("cert.pem")).unwrap()).unwrap();
         Self {
             process,
             at,

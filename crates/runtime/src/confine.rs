@@ -24,13 +24,15 @@ const RIGHTS: ABI = ABI::V6;
 
 /// What every service reads: libraries, names of hosts and users, certificates, time zones, and what the
 /// kernel says of the process itself.
-const COMMON: [&str; 7] = [
+const COMMON: [&str; 8] = [
     "/usr",
     "/lib",
     "/lib64",
     "/etc",
     "/proc/self",
     "/dev/urandom",
+    // A program without a C library to load looks here first whether there is randomness.
+    "/dev/random",
     "/run/systemd/resolve",
 ];
 const DEVICES: [&str; 1] = ["/dev/null"];

@@ -1,0 +1,212 @@
+//! nginx in front, with TLS, and clients in a network namespace of their own.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use reqwest::{Certificate, Client, Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    Clone,
+    namespace::{block_on, within},
+};
+use crate::{
+    proxy::certificate,
+    stack::{PATIENCE, command},
+};
+
+const NAME: &str = "kazma.example";
+/// The engine's side of the clients' line, and the clients.
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 213, 7, 1);
+const ONE: Ipv4Addr = Ipv4Addr::new(10, 213, 7, 2);
+const OTHER: Ipv4Addr = Ipv4Addr::new(10, 213, 7, 3);
+
+/// A network namespace with two addresses and a line to the engine's.
+struct Elsewhere {
+    name: String,
+}
+
+impl Elsewhere {
+    fn beside(engine: &Path) -> Self {
+        let name = format!("kazma-{}", std::process::id());
+        let engine = format!("--net={}", engine.display());
+        let run = |program: &str, arguments: &[&str]| {
+            let output = command(program)
+                .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+                .args(arguments)
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{program} {arguments:?}: {output:?}"
+            );
+        };
+        let near = |arguments: &[&str]| run("nsenter", &[&[&engine, "ip"], arguments].concat());
+        let far = |arguments: &[&str]| run("ip", &[&["-n", &name], arguments].concat());
+        run("ip", &["netns", "add", &name]);
+        near(&[
+            "link", "add", "kzm-near", "type", "veth", "peer", "name", "kzm-far",
+        ]);
+        let file = format!("/run/netns/{name}");
+        near(&["link", "set", "kzm-far", "netns", &file]);
+        near(&["address", "add", &format!("{SERVER}/24"), "dev", "kzm-near"]);
+        near(&["link", "set", "kzm-near", "up"]);
+        for client in [ONE, OTHER] {
+            far(&["address", "add", &format!("{client}/24"), "dev", "kzm-far"]);
+        }
+        far(&["link", "set", "kzm-far", "up"]);
+        Self { name }
+    }
+
+    fn file(&self) -> PathBuf {
+        Path::new("/run/netns").join(&self.name)
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = command("ip")
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .args(["netns", "del", &self.name])
+            .output();
+    }
+}
+
+/// Somebody at an address of their own, who trusts the proxy's certificate and nobody else's.
+struct Visitor<'a> {
+    from: Ipv4Addr,
+    certificate: &'a Certificate,
+}
+
+impl Visitor<'_> {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: &Value,
+    ) -> (StatusCode, Value) {
+        kazma_mesh::install_crypto_provider();
+        let client = Client::builder()
+            .no_proxy()
+            .timeout(PATIENCE)
+            .local_address(IpAddr::from(self.from))
+            .resolve(NAME, SocketAddr::from((SERVER, 443)))
+            .tls_certs_only([self.certificate.clone()])
+            .build()
+            .unwrap();
+        let request = client
+            .request(method, format!("https://{NAME}{path}"))
+            // Nobody's word.
+            .header("x-forwarded-for", "127.0.0.1")
+            .header("x-real-ip", "127.0.0.1");
+        let request = match token {
+            "" => request,
+            token => request.bearer_auth(token),
+        };
+        let request = if body.is_null() {
+            request
+        } else {
+            request.json(body)
+        };
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        let bytes = answer.bytes().await.unwrap();
+        (
+            status,
+            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        )
+    }
+
+    async fn guess(&self) -> StatusCode {
+        let guess = json!({"secret": "a guess"});
+        self.ask(Method::POST, "/api/auth/login", "", &guess)
+            .await
+            .0
+    }
+
+    /// The story, by hand.
+    async fn story(&self, token: &str) {
+        let (_, begun) = self
+            .ask(Method::POST, "/api/threads", token, &json!({}))
+            .await;
+        let path = format!("/api/threads/{}", begun["thread_id"].as_str().unwrap());
+        let words = json!({"text": "run python: print(sum(range(10)))"});
+        let (said, _) = self
+            .ask(Method::POST, &format!("{path}/messages"), token, &words)
+            .await;
+        assert_eq!(said, StatusCode::ACCEPTED);
+        let card = self
+            .until(&path, token, |view| view["gates"][0]["state"] == "pending")
+            .await["gates"][0]
+            .clone();
+        let decision = json!({"decision": "approve", "args_digest": card["args_digest"]});
+        let at = format!("/api/gates/{}/decision", card["gate_id"].as_str().unwrap());
+        let (decided, _) = self.ask(Method::POST, &at, token, &decision).await;
+        assert_eq!(decided, StatusCode::OK);
+        let ended = self
+            .until(&path, token, |view| view["turns"][0]["state"] == "done")
+            .await;
+        assert!(ended["messages"].to_string().contains("45"), "{ended}");
+    }
+
+    async fn until(&self, path: &str, token: &str, done: impl Fn(&Value) -> bool) -> Value {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let (_, view) = self.ask(Method::GET, path, token, &Value::Null).await;
+            if done(&view) {
+                return view;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{view:#}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[test]
+fn behind_nginx_the_story_from_elsewhere_and_each_client_s_own_address() {
+    let mut clone = Clone::fresh(&["nginx"]);
+    let tls = clone.folder.path().join("tls");
+    fs::create_dir(&tls).unwrap();
+    let pem = certificate(NAME, &tls.join("fullchain.pem"), &tls.join("privkey.pem"));
+    fs::set_permissions(tls.join("privkey.pem"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(clone.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    clone.set("KAZMA_TLS_FOLDER", tls.to_str().unwrap());
+    clone.set("KAZMA_PUBLIC_URL", &format!("https://{NAME}"));
+    clone.others();
+    clone.up();
+    // The link is one to the proxy, and nothing but the proxy has a published port.
+    let link = clone.exec("gateway", &["login-link"]);
+    assert!(link.contains(&format!("https://{NAME}/")), "{link}");
+    let ports = clone.inspect(&clone.container("gateway"))["HostConfig"]["PortBindings"].take();
+    assert!(
+        ports.as_object().is_none_or(serde_json::Map::is_empty),
+        "{ports}"
+    );
+
+    let token = clone.token();
+    let elsewhere = Elsewhere::beside(&clone.network);
+    let [one, other] = [ONE, OTHER].map(|from| Visitor {
+        from,
+        certificate: &pem,
+    });
+    within(&elsewhere.file(), || {
+        block_on(async {
+            one.story(&token).await;
+            let (_, told) = one
+                .ask(Method::GET, "/api/auth/status", "", &Value::Null)
+                .await;
+            assert_eq!(told["proxy"]["state"], "declared", "{told}");
+            // Ten wrong guesses lock out who guessed, and nobody else.
+            for _ in 0..10 {
+                assert_eq!(one.guess().await, StatusCode::UNAUTHORIZED);
+            }
+            assert_eq!(one.guess().await, StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(other.guess().await, StatusCode::UNAUTHORIZED);
+        });
+    });
+}
