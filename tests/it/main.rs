@@ -11,6 +11,7 @@ mod containers;
 mod crash;
 mod disk;
 mod ground;
+mod https;
 mod metrics;
 mod postgres;
 mod processes;

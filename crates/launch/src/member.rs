@@ -9,6 +9,7 @@ use kazma_metrics::Meters;
 use kazma_runtime::{BoxError, Lifecycle};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 /// Between two attempts to join.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -85,6 +86,8 @@ pub struct Member {
     pub entropy: Arc<dyn Entropy>,
     /// What it counts.
     pub meters: Meters,
+    /// What its supervisor said last, beyond the first line. Only one that stops by its input has such.
+    pub said: watch::Receiver<Option<SecretString>>,
     /// Its tasks and their end.
     pub life: Lifecycle,
 }

@@ -1,6 +1,12 @@
 //! One service's process, from its start to its end.
 
-use std::{net::TcpListener, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io::{BufRead, Read as _},
+    net::TcpListener,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kazma_domain::{Clock, Service};
@@ -8,13 +14,20 @@ use kazma_metrics::Meters;
 use kazma_runtime::{
     BoxError, Confinement, Connect, Ended, Held, Lifecycle, SystemClock, SystemEntropy,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use secrecy::SecretString;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Invitation, Member, Peers, metrics};
 
 /// How long what runs may take to finish once the end is asked for.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// Bytes of the longest line that a supervisor says.
+const LINE_MAX: u64 = 4 * 1024 * 1024;
 
 /// What a process is told before it begins.
 #[derive(Debug)]
@@ -125,7 +138,8 @@ where
     F: Future<Output = Result<(), BoxError>>,
 {
     let life = Lifecycle::new();
-    let stop = asked(start.stop, life.soft());
+    let (hear, said) = watch::channel(None);
+    let stop = asked(start.stop, life.soft(), hear);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let meters = Meters::default();
     let (service, began) = (start.service, clock.now().as_second());
@@ -145,6 +159,7 @@ where
         clock,
         entropy: Arc::new(SystemEntropy),
         meters,
+        said,
         life: life.clone(),
     });
     let mut stop = std::pin::pin!(stop);
@@ -158,15 +173,28 @@ where
     Ok(life.run(stop, GRACE).await)
 }
 
-/// Ends when the process is asked to.
-fn asked(by: Stop, soft: CancellationToken) -> impl Future<Output = ()> {
+/// The next line of `input`; none at its end. One that is too long comes in pieces, which nobody understands.
+fn line(input: &mut impl BufRead) -> Option<SecretString> {
+    let mut line = String::new();
+    let read = input.take(LINE_MAX).read_line(&mut line).ok()?;
+    (read > 0).then(|| line.into())
+}
+
+/// Ends when the process is asked to. What is said on standard input until then is heard.
+fn asked(
+    by: Stop,
+    soft: CancellationToken,
+    hear: watch::Sender<Option<SecretString>>,
+) -> impl Future<Output = ()> {
     let (closed, input_ended) = tokio::sync::oneshot::channel::<()>();
     let kept = match by {
         Stop::Signal => Some(closed),
         Stop::SignalOrInput => {
             std::thread::spawn(move || {
-                let mut sink = std::io::sink();
-                let _ = std::io::copy(&mut std::io::stdin().lock(), &mut sink);
+                let mut input = std::io::stdin().lock();
+                while let Some(line) = line(&mut input) {
+                    hear.send_replace(Some(line));
+                }
                 let _ = closed.send(());
             });
             None

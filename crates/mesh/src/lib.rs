@@ -1,7 +1,8 @@
 //! Mutual TLS between the services: the CA, leaves and their renewal, the listener, the client.
 //!
 //! Identities are SPIFFE URIs (`spiffe://kazma/<service>`) in the certificates. Every route names the
-//! services that may call it; anything else is refused. This is the only crate that touches TLS.
+//! services that may call it; anything else is refused. This is the only crate that touches TLS, so the
+//! certificate that people are shown ([`https`]) is here too.
 
 mod address;
 mod ca;
@@ -10,6 +11,7 @@ mod client;
 mod enrol;
 mod expiry;
 mod folder;
+pub mod https;
 mod identity;
 mod listener;
 

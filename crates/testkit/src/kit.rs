@@ -396,6 +396,7 @@ impl Kit {
             registry: self.client(&identity, Service::GateRegistry)?,
             runner: self.client(&identity, Service::RunnerApi)?,
             public: self.public.try_clone()?,
+            certificate: None,
             mesh: self.socket(Service::Gateway)?.into(),
             identity,
             meters: Meters::default(),

@@ -41,6 +41,8 @@ pub struct Settings {
     pub folder: Utf8PathBuf,
     /// Where people reach it, if not at the listening address: `https://kazma.example`.
     pub public_url: Option<String>,
+    /// Whether the public listener speaks TLS itself.
+    pub https: bool,
     /// The operator's shared secret (`KAZMA_SECRET`).
     pub secret: Option<SecretString>,
     /// The API token of the operator that lies in the data folder.
@@ -139,7 +141,7 @@ impl App {
         means: Means,
         listen: SocketAddr,
     ) -> Result<Self, NotOpened> {
-        let site = Site::new(settings.public_url.as_deref(), listen)?;
+        let site = Site::new(settings.public_url.as_deref(), listen, settings.https)?;
         let db = Database::open(&settings.folder.join("gateway.db"), store::MIGRATIONS).await?;
         means.hub.begin_after(
             db.read::<_, StoreError, _>(|tx| Box::pin(store::cursor(tx)))
@@ -236,6 +238,7 @@ impl App {
         Connection {
             peer: self.0.listen,
             local: self.0.listen,
+            secure: false,
         }
     }
 

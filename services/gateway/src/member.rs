@@ -6,10 +6,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use kazma_domain::Service;
 use kazma_launch::{Member, Usage, starts_nothing, switch};
-use kazma_mesh::{Enrolment, Listeners};
+use kazma_mesh::{
+    Enrolment, Listeners,
+    https::{Files, NotUsable, Pem},
+};
 use kazma_runtime::{BoxError, Confinement, Connect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::{
     Deps, Net, Options, Rates,
@@ -42,6 +46,12 @@ pub struct Edge {
         default_value = ""
     )]
     pub trusted_proxies: String,
+    /// The certificate to serve HTTPS with, its chain behind it (PEM)
+    #[arg(long, env = "KAZMA_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<Utf8PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, env = "KAZMA_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<Utf8PathBuf>,
     /// Strict posture
     #[arg(long, env = "KAZMA_PRODUCTION", action = clap::ArgAction::Set, value_parser = switch, default_value = "0", hide = true)]
     pub production: bool,
@@ -77,6 +87,28 @@ impl Edge {
                 Err(error) => Err(Usage(format!("KAZMA_TRUSTED_PROXIES: {net}: {error}"))),
             })
             .collect()
+    }
+
+    /// The certificate that people are shown, and where a renewed one will lie; none for plain HTTP.
+    ///
+    /// # Errors
+    ///
+    /// Refuses half a pair, one that cannot be used, and a public URL that is not https.
+    pub fn certificate(&self) -> Result<Option<(Files, Pem)>, Usage> {
+        let usage = |error: NotUsable| Usage(error.to_string());
+        let files = Files::new(self.tls_cert.as_deref(), self.tls_key.as_deref()).map_err(usage)?;
+        let Some(files) = files else { return Ok(None) };
+        if self
+            .public_url()
+            .is_some_and(|url| url.starts_with("http://"))
+        {
+            return Err(Usage(
+                "KAZMA_PUBLIC_URL: use https://, or unset KAZMA_TLS_CERT and KAZMA_TLS_KEY"
+                    .to_owned(),
+            ));
+        }
+        let pem = files.read().map_err(usage)?;
+        Ok(Some((files, pem)))
     }
 
     /// The address that people type; none where none is set.
@@ -177,6 +209,9 @@ pub struct Settings {
     pub production: bool,
     /// Which model answers.
     pub model: PlainModel,
+    /// The certificate to serve HTTPS with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Pem>,
 }
 
 /// A [`Model`] as it travels.
@@ -257,14 +292,18 @@ impl From<PlainModel> for ModelSettings {
 }
 
 impl Settings {
-    /// What the process may still do. It connects wherever a model is.
-    pub fn confinement(&self, folder: &Utf8Path) -> Confinement {
+    /// What the process may still do. It connects wherever a model is, and reads a renewed certificate where
+    /// `files` lie.
+    pub fn confinement(&self, folder: &Utf8Path, files: Option<&Files>) -> Confinement {
         let run = self.services_file.parent().map(ToOwned::to_owned);
-        starts_nothing(folder, run.into_iter().collect(), None, Connect::Anywhere)
+        let read = run
+            .into_iter()
+            .chain(files.map(Files::folders).into_iter().flatten());
+        starts_nothing(folder, read.collect(), None, Connect::Anywhere)
     }
 }
 
-/// Where commands on this machine reach a gateway that listens at `at`.
+/// Where commands on this machine reach a gateway that listens at `at`: in plain, also where it serves HTTPS.
 pub fn api_url(mut at: SocketAddr) -> String {
     if at.ip().is_unspecified() {
         at.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -272,7 +311,7 @@ pub fn api_url(mut at: SocketAddr) -> String {
     format!("http://{at}")
 }
 
-/// Starts the gateway; it serves when this returns.
+/// Starts the gateway; it serves when this returns. Renewed certificates come by `renewed`, if any can.
 ///
 /// # Errors
 ///
@@ -282,6 +321,7 @@ pub async fn start(
     mesh: Listeners,
     public: TcpListener,
     settings: Settings,
+    renewed: Option<watch::Receiver<Pem>>,
 ) -> Result<(), BoxError> {
     let Enrolment { identity, .. } = member.enrol().await?;
     let at = mesh.local_addr()?;
@@ -307,6 +347,7 @@ pub async fn start(
         registry: member.client(&identity, Service::GateRegistry)?,
         runner: member.client(&identity, Service::RunnerApi)?,
         public,
+        certificate: renewed.or_else(|| settings.certificate.map(|pem| watch::channel(pem).1)),
         mesh,
         meters: member.meters.clone(),
     };

@@ -1,7 +1,12 @@
 //! What the gateway tells of itself: how the model answers, who looks on, and how full its queues are.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use kazma_domain::Clock;
+use kazma_mesh::https::Https;
 use kazma_metrics::{Counters, Gauges, Histograms, Meters, MetricError, Queue, Queues};
 use kazma_wire::model::Delta;
 
@@ -20,6 +25,7 @@ pub struct Metrics {
     model: ModelMetrics,
     streams: Gauges<0>,
     undeclared: Gauges<0>,
+    certificate: Gauges<0>,
     queues: Queues,
 }
 
@@ -50,6 +56,11 @@ impl Metrics {
                 "1 once a peer forwarded requests that KAZMA_TRUSTED_PROXIES does not name.",
                 [],
             )?,
+            certificate: meters.gauges(
+                "kazma_public_certificate_expiry_seconds",
+                "Seconds until the certificate of KAZMA_TLS_CERT ends; below 0 it has ended. Shown where one is set.",
+                [],
+            )?,
             queues: Queues::new(meters)?,
         })
     }
@@ -58,8 +69,18 @@ impl Metrics {
         self.model.clone()
     }
 
+    /// Shows when the certificate ends that `https` has, by `clock` and through every renewal.
+    pub(crate) fn show_expiry(&self, meters: &Meters, https: Https, clock: Arc<dyn Clock>) {
+        let ends = self.certificate.clone();
+        meters.before_scrape(move || {
+            let left = https.not_after().duration_since(clock.now());
+            ends.set([], left.as_secs_f64());
+            Box::pin(std::future::ready(()))
+        });
+    }
+
     /// Shows how full `app` and `models` are whenever somebody looks at `meters`.
-    pub(crate) fn show(self, meters: &Meters, app: App, models: std::sync::Arc<Models>) {
+    pub(crate) fn show(self, meters: &Meters, app: App, models: Arc<Models>) {
         meters.before_scrape(move || {
             let (waiting, places) = app.people().database().waiting();
             for (name, depth, bound) in [

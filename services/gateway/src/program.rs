@@ -10,6 +10,7 @@ use kazma_mesh::Address;
 use kazma_operator::Operator;
 use kazma_runtime::{BoxError, SystemEntropy};
 use secrecy::ExposeSecret as _;
+use tokio::sync::watch;
 
 /// The gateway: pages and the API for people, and the agent's way to a model.
 #[derive(Debug, Parser)]
@@ -75,6 +76,7 @@ fn serve(serve: Serve) -> Result<ExitCode, BoxError> {
     }
     let folder = contained.make_folder(Service::Gateway)?;
     let public = kazma_launch::listener("KAZMA_LISTEN", &listen)?;
+    let (files, certificate) = edge.certificate()?.unzip();
     let settings = Settings {
         public_url: edge.public_url(),
         api_token: Place::token(&contained.data_dir, &SystemEntropy)?,
@@ -85,13 +87,24 @@ fn serve(serve: Serve) -> Result<ExitCode, BoxError> {
         trusted_proxies: edge.proxies()?,
         production: edge.production,
         model: (&endpoint.model(demo)?).into(),
+        certificate: None,
     };
     tell_commands(&contained, public.local_addr()?)?;
-    let confinement = settings.confinement(&folder);
+    let confinement = settings.confinement(&folder, files.as_ref());
     let mesh = contained.mesh()?;
     let start = contained.start(Service::Gateway, confinement)?;
     kazma_launch::run(start, async |member| {
-        member::start(&member, mesh, public, settings).await?;
+        let renewed = files.zip(certificate).map(|(files, certificate)| {
+            files.warn();
+            let (shown, renewed) = watch::channel(certificate);
+            let stop = member.life.soft();
+            member.life.spawn_essential("tls files", async move {
+                files.follow(&shown, stop).await;
+                Ok(())
+            });
+            renewed
+        });
+        member::start(&member, mesh, public, settings, renewed).await?;
         tracing::info!("serving; `kazma login-link` in this container prints a sign-in link");
         Ok(())
     })

@@ -6,11 +6,15 @@ use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, ro
 use camino::Utf8PathBuf;
 use kazma_domain::{Clock, Entropy};
 use kazma_edge::Json;
-use kazma_mesh::{Anyone, Caller, Client, Identity, Listeners, MeshError};
+use kazma_mesh::{
+    Anyone, Caller, Client, Identity, Listeners, MeshError,
+    https::{Greeting, Https, NotUsable, Pem},
+};
 use kazma_metrics::{Http, Meters, MetricError, count};
 use kazma_runtime::Lifecycle;
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::{
     api,
@@ -65,6 +69,8 @@ pub struct Deps {
     pub runner: Client,
     /// Where people come in.
     pub public: TcpListener,
+    /// The certificate that is shown there, and what it is renewed by; none for plain HTTP.
+    pub certificate: Option<watch::Receiver<Pem>>,
     /// Where the mesh comes in.
     pub mesh: Listeners,
     /// What is counted.
@@ -80,6 +86,9 @@ pub enum Error {
     /// The model's address.
     #[error("the model cannot be used")]
     Model(#[from] NotABaseUrl),
+    /// The certificate of the public listener.
+    #[error(transparent)]
+    Certificate(#[from] NotUsable),
     /// The public listener.
     #[error("the public listener failed")]
     Listen(#[from] io::Error),
@@ -127,9 +136,14 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
     )?);
     let http = Http::new(&deps.meters)?;
     let listen = deps.public.local_addr()?;
+    let https = match &deps.certificate {
+        Some(certificate) => Some(Https::new(&certificate.borrow())?),
+        None => None,
+    };
     let settings = Settings {
         folder: options.folder,
         public_url: options.public_url,
+        https: https.is_some(),
         secret: options.secret,
         api_token: options.api_token,
         services_file: options.services_file,
@@ -138,6 +152,9 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         rates: options.rates,
         streams_per_person: STREAMS,
     };
+    if let Some(https) = &https {
+        metrics.show_expiry(&deps.meters, https.clone(), deps.clock.clone());
+    }
     let means = Means {
         clock: deps.clock,
         entropy: deps.entropy,
@@ -154,10 +171,23 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
         app.follow().await;
         Ok(())
     };
+    let greeting = https
+        .as_ref()
+        .map(|https| Greeting::new(https, listen, app.site().base()));
+    let soft = lifecycle.soft();
+    let renewed = async {
+        if let Some((https, certificate)) = https.zip(deps.certificate) {
+            tokio::select! {
+                () = soft.cancelled() => {}
+                () = https.follow(certificate) => {}
+            }
+        }
+        Ok(())
+    };
     let people = async {
         let listening = http.clone().on("public");
         let router = public_router(app.clone()).layer(from_fn_with_state(listening, count));
-        listen::serve(deps.public, router, lifecycle.soft())
+        listen::serve(deps.public, router, greeting, lifecycle.soft())
             .await
             .map_err(Error::from)
     };
@@ -168,7 +198,7 @@ pub async fn serve(options: Options, deps: Deps, lifecycle: Lifecycle) -> Result
             .await
             .map_err(Error::from)
     };
-    let served = tokio::try_join!(follow, people, mesh);
+    let served = tokio::try_join!(follow, people, mesh, renewed);
     app.close().await;
     served.map(|_| ())
 }

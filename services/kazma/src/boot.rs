@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use kazma_domain::{Digest, Service};
 use kazma_launch::Peers;
 use kazma_mesh::Address;
+use kazma_mesh::https::Pem;
 use kazma_runtime::Confinement;
 use kazma_sandbox_runner::member::{api, broker, egress};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,14 @@ pub(crate) struct Boot {
     pub(crate) peers: Peers,
     /// What else this one needs.
     pub(crate) role: Role,
+}
+
+/// What a running service is told by a further line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Said {
+    /// The gateway: the certificate was renewed.
+    Certificate(Pem),
 }
 
 /// What one service needs that no other does.
@@ -58,7 +67,7 @@ impl Boot {
                 settings.confinement(folder, peers, &own(Service::RunnerEgress))
             }
             Role::Agent => kazma_agent::member::confinement(folder, peers, &own(Service::Agent)),
-            Role::Gateway(settings) => settings.confinement(folder),
+            Role::Gateway(settings) => settings.confinement(folder, None),
         }
     }
 }

@@ -8,11 +8,14 @@ use std::{
 
 use kazma_domain::Service;
 use kazma_launch::{Invitation, Member, Start, Stop};
+use kazma_mesh::https::Pem;
 use kazma_runtime::BoxError;
 use kazma_sandbox_runner::member as runner;
 use listenfd::ListenFd;
+use secrecy::ExposeSecret as _;
+use tokio::sync::watch;
 
-use crate::boot::{Boot, Ready, Role};
+use crate::boot::{Boot, Ready, Role, Said};
 
 /// Runs one service.
 pub(crate) fn run(service: Service) -> Result<ExitCode, BoxError> {
@@ -65,10 +68,37 @@ async fn serve(member: &Member, role: Role, sockets: &mut ListenFd) -> Result<Re
         Role::Agent => kazma_agent::member::start(member, tcp(sockets, 0)?.into()).await?,
         Role::Gateway(settings) => {
             let (mesh, public) = (tcp(sockets, 0)?.into(), tcp(sockets, 1)?);
-            kazma_gateway::member::start(member, mesh, public, *settings).await?;
+            let first = settings.certificate.clone();
+            let renewed = first.map(|first| certificates(member, first));
+            kazma_gateway::member::start(member, mesh, public, *settings, renewed).await?;
         }
     }
     Ok(ready)
+}
+
+/// The certificates that the supervisor tells of, `first` and renewed ones.
+fn certificates(member: &Member, first: Pem) -> watch::Receiver<Pem> {
+    let (shown, renewed) = watch::channel(first);
+    let (mut said, stop) = (member.said.clone(), member.life.soft());
+    member.life.spawn_essential("certificates", async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                heard = said.changed() => if heard.is_err() {
+                    stop.cancelled().await;
+                    return Ok(());
+                }
+            }
+            let line = said.borrow_and_update().clone();
+            let line = line
+                .as_ref()
+                .map(|line| serde_json::from_str(line.expose_secret()));
+            if let Some(Ok(Said::Certificate(pem))) = line {
+                shown.send_replace(pem);
+            }
+        }
+    });
+    renewed
 }
 
 fn tcp(sockets: &mut ListenFd, index: usize) -> Result<TcpListener, BoxError> {

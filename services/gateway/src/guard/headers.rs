@@ -21,6 +21,14 @@ const ALWAYS: [(HeaderName, &str); 6] = [
     ),
 ];
 
+/// A browser that was here once comes by https alone from then on, for a year (RFC 6797).
+pub(crate) fn only_https(headers: &mut HeaderMap) {
+    headers.insert(
+        header::STRICT_TRANSPORT_SECURITY,
+        HeaderValue::from_static("max-age=31536000"),
+    );
+}
+
 /// Sets what is not set yet. `nonce` is the one that the page was rendered with.
 pub(crate) fn harden(headers: &mut HeaderMap, nonce: &str) {
     for (name, value) in ALWAYS {

@@ -33,6 +33,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Our end.
     pub local: SocketAddr,
+    /// Whether it came over TLS of our own.
+    pub secure: bool,
 }
 
 /// What is known of a request before any handler sees it.
@@ -112,6 +114,9 @@ async fn pass_as(app: App, id: RequestId, mut request: Request, next: Next) -> R
     };
     let mut answer = explain(&app, answer, &facts, page).await;
     headers::harden(answer.headers_mut(), &facts.nonce);
+    if connection.secure && app.site().is_known_as(&facts.host) {
+        headers::only_https(answer.headers_mut());
+    }
     tracing::info!(
         %method, route, status = answer.status().as_u16(), ms = began.elapsed().as_millis(), "answered"
     );
@@ -124,6 +129,13 @@ fn admit(
     facts: &Facts,
     connection: Connection,
 ) -> Result<(), ApiError> {
+    // In plain come the operator's commands of this machine, by the token; no page and no cookie does.
+    let by_token = request.headers().contains_key(header::AUTHORIZATION);
+    if app.site().is_https() && !connection.secure && !by_token {
+        return Err(Problem::new(400, "https", "This port speaks https")
+            .detail(format!("Open {} instead.", app.site().base()))
+            .into());
+    }
     if !app.site().answers_to(&facts.host, connection.local) {
         return Err(Problem::new(421, "host", "This host is not served here")
             .detail(format!(

@@ -1,4 +1,5 @@
-//! The public listener: bounded connections, bounded headers, bounded patience.
+//! The public listener: bounded connections, bounded headers, bounded patience; TLS of our own where there is a
+//! certificate.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -6,16 +7,24 @@ use axum::{Router, body::Body};
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::{
+        conn::auto,
+        graceful::{GracefulShutdown, Watcher},
+    },
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, sync::Semaphore};
+use kazma_mesh::https::{Greeted, Greeting};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{layers::Connection, opening::Opening};
 
-/// Connections at once; the next one waits.
+/// Connections at once, handshakes included; the next one waits.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long a client may take over its first words, and then over its headers.
 const HEADER_LIMIT: Duration = Duration::from_secs(20);
@@ -26,27 +35,18 @@ const FIELDS_MAX: usize = 64;
 /// How long answers may go on after the end was asked for.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Serves `app` until `stop`, then lets answers finish for a short while.
+/// Serves `app` until `stop`, then lets answers finish for a short while. With a `greeting`, over TLS.
 pub(crate) async fn serve(
     listener: std::net::TcpListener,
     app: Router,
+    greeting: Option<Greeting>,
     stop: CancellationToken,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let graceful = GracefulShutdown::new();
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_LIMIT)
-        .max_buf_size(HEADERS_MAX)
-        .max_headers(FIELDS_MAX);
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(32 * 1024)
-        .max_concurrent_streams(64)
-        .keep_alive_interval(Duration::from_secs(20));
+    let http = Arc::new(http());
     loop {
         let place = tokio::select! {
             () = stop.cancelled() => break,
@@ -72,31 +72,100 @@ pub(crate) async fn serve(
         };
         // Small answers and events go out at once.
         drop(stream.set_nodelay(true));
-        let connection = Connection { peer, local };
-        let service = app
-            .clone()
-            .map_request(move |request: http::Request<Incoming>| {
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(connection);
-                request
-            });
-        let served = http
-            .serve_connection(
-                TokioIo::new(Opening::new(stream, HEADER_LIMIT)),
-                TowerToHyperService::new(service),
-            )
-            .into_owned();
-        let served = graceful.watch(served);
+        let connection = Connection {
+            peer,
+            local,
+            secure: false,
+        };
+        let talk = Talk {
+            http: Arc::clone(&http),
+            app: app.clone(),
+            connection,
+            watcher: graceful.watcher(),
+        };
+        let (greeting, stop) = (greeting.clone(), stop.clone());
         tokio::spawn(async move {
-            if let Err(error) = served.await {
-                tracing::debug!(error, "a connection ended badly");
-            }
+            talk.begin(stream, greeting, stop).await;
             drop(place);
         });
     }
     drop(listener);
     drop(tokio::time::timeout(GRACE, graceful.shutdown()).await);
     Ok(())
+}
+
+fn http() -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .max_buf_size(HEADERS_MAX)
+        .max_headers(FIELDS_MAX);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(32 * 1024)
+        .max_concurrent_streams(64)
+        .keep_alive_interval(Duration::from_secs(20));
+    http
+}
+
+/// One connection, from its first byte to its last.
+struct Talk {
+    http: Arc<auto::Builder<TokioExecutor>>,
+    app: Router,
+    connection: Connection,
+    watcher: Watcher,
+}
+
+impl Talk {
+    async fn begin(
+        mut self,
+        stream: TcpStream,
+        greeting: Option<Greeting>,
+        stop: CancellationToken,
+    ) {
+        let Some(greeting) = greeting else {
+            return self.go_on(stream).await;
+        };
+        let greeted = tokio::select! {
+            () = stop.cancelled() => return,
+            greeted = greeting.greet(stream, self.connection.peer.ip()) => greeted,
+        };
+        match greeted {
+            Some(Greeted::Secure(stream)) => {
+                self.connection.secure = true;
+                self.go_on(*stream).await;
+            }
+            Some(Greeted::Own(stream)) => self.go_on(stream).await,
+            None => {}
+        }
+    }
+
+    async fn go_on<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self {
+            http,
+            app,
+            connection,
+            watcher,
+        } = self;
+        let service = app.map_request(move |request: http::Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(connection);
+            request
+        });
+        let served = http
+            .serve_connection(
+                TokioIo::new(Opening::new(stream, HEADER_LIMIT)),
+                TowerToHyperService::new(service),
+            )
+            .into_owned();
+        if let Err(error) = watcher.watch(served).await {
+            tracing::debug!(error, "a connection ended badly");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +189,11 @@ mod tests {
             get(|Extension(ends): Extension<Connection>| async move { ends.peer.to_string() }),
         );
         let stop = CancellationToken::new();
-        (at, stop.clone(), tokio::spawn(serve(listener, app, stop)))
+        (
+            at,
+            stop.clone(),
+            tokio::spawn(serve(listener, app, None, stop)),
+        )
     }
 
     async fn ask(stream: &mut TcpStream, request: &str) -> String {

@@ -10,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Site {
     base: String,
     secure: bool,
+    /// Whether the listener speaks TLS itself.
+    https: bool,
     public: Option<Authority>,
     listen: SocketAddr,
 }
@@ -76,23 +78,29 @@ impl Authority {
 }
 
 impl Site {
-    /// A gateway that listens on `listen` and is known to people as `public_url`.
+    /// A gateway that listens on `listen`, over TLS of its own or not, and is known to people as `public_url`.
     ///
-    /// Without a public URL it is `http://localhost` on loopback, else the listening address.
+    /// Without a public URL it is `localhost` on loopback, else the listening address.
     ///
     /// # Errors
     ///
     /// Refuses a URL that has a path, a user, or a scheme other than http and https.
-    pub fn new(public_url: Option<&str>, listen: SocketAddr) -> Result<Self, NotAPublicUrl> {
+    pub fn new(
+        public_url: Option<&str>,
+        listen: SocketAddr,
+        https: bool,
+    ) -> Result<Self, NotAPublicUrl> {
         let Some(url) = public_url else {
+            let scheme = if https { "https" } else { "http" };
             let base = if listen.ip().is_loopback() || listen.ip().is_unspecified() {
-                format!("http://localhost:{}", listen.port())
+                format!("{scheme}://localhost:{}", listen.port())
             } else {
-                format!("http://{listen}")
+                format!("{scheme}://{listen}")
             };
             return Ok(Self {
                 base,
-                secure: false,
+                secure: https,
+                https,
                 public: None,
                 listen,
             });
@@ -101,13 +109,14 @@ impl Site {
         let (scheme, authority) = url.split_once("://").ok_or(NotAPublicUrl)?;
         let secure = match scheme {
             "https" => true,
-            "http" => false,
+            "http" if !https => false,
             _ => return Err(NotAPublicUrl),
         };
         let public = Authority::parse(authority).ok_or(NotAPublicUrl)?;
         Ok(Self {
             base: url.to_ascii_lowercase(),
             secure,
+            https,
             public: Some(public),
             listen,
         })
@@ -123,6 +132,16 @@ impl Site {
         self.secure
     }
 
+    /// Whether the listener speaks TLS itself.
+    pub(crate) const fn is_https(&self) -> bool {
+        self.https
+    }
+
+    /// Whether `host` is the public name that people type without a port.
+    pub(crate) fn is_known_as(&self, host: &str) -> bool {
+        Authority::parse(host).is_some_and(|asked| asked.at(443).1 == 443 && self.is_public(&asked))
+    }
+
     /// The name of the session cookie. The prefix `__Host-` (RFC 6265bis) needs https.
     pub const fn cookie(&self) -> &'static str {
         if self.secure { "__Host-kazma" } else { "kazma" }
@@ -136,7 +155,7 @@ impl Site {
         if self.is_public(&asked) {
             return true;
         }
-        let (name, port) = asked.at(80);
+        let (name, port) = asked.at(if self.https { 443 } else { 80 });
         if port != self.listen.port() {
             return false;
         }
@@ -161,7 +180,7 @@ impl Site {
     /// The origin of a request for `host`, as a browser writes it.
     pub(crate) fn origin(&self, host: &str) -> Option<String> {
         let asked = Authority::parse(host)?;
-        let secure = self.secure && self.is_public(&asked);
+        let secure = self.https || self.secure && self.is_public(&asked);
         let (scheme, default) = if secure { ("https", 443) } else { ("http", 80) };
         Some(match asked.at(default) {
             (name, port) if port == default => format!("{scheme}://{name}"),
@@ -180,7 +199,7 @@ mod tests {
 
     #[test]
     fn only_its_own_names_are_answered() {
-        let site = Site::new(None, at("127.0.0.1:9090")).unwrap();
+        let site = Site::new(None, at("127.0.0.1:9090"), false).unwrap();
         let local = at("127.0.0.1:9090");
         for host in [
             "localhost:9090",
@@ -214,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_public_url_adds_its_host_and_nothing_else() {
-        let site = Site::new(Some("https://kazma.example/"), at("127.0.0.1:9090")).unwrap();
+        let site = Site::new(Some("https://kazma.example/"), at("127.0.0.1:9090"), false).unwrap();
         let local = at("127.0.0.1:9090");
         assert!(site.answers_to("kazma.example", local));
         assert!(site.answers_to("kazma.example:443", local));
@@ -238,7 +257,7 @@ mod tests {
             "https://",
         ] {
             assert_eq!(
-                Site::new(Some(wrong), local).unwrap_err(),
+                Site::new(Some(wrong), local, false).unwrap_err(),
                 NotAPublicUrl,
                 "{wrong}"
             );
@@ -247,9 +266,29 @@ mod tests {
 
     #[test]
     fn on_every_interface_the_bare_address_of_the_socket_is_its_name() {
-        let site = Site::new(None, at("0.0.0.0:9090")).unwrap();
+        let site = Site::new(None, at("0.0.0.0:9090"), false).unwrap();
         assert!(site.answers_to("192.168.1.5:9090", at("192.168.1.5:9090")));
         assert!(!site.answers_to("192.168.1.6:9090", at("192.168.1.5:9090")));
         assert!(!site.answers_to("box.lan:9090", at("192.168.1.5:9090")));
+    }
+
+    #[test]
+    fn with_tls_of_its_own_every_name_of_it_is_https() {
+        let local = at("127.0.0.1:9090");
+        let site = Site::new(None, local, true).unwrap();
+        assert_eq!(site.base(), "https://localhost:9090");
+        assert_eq!(site.cookie(), "__Host-kazma");
+        let origin = site.origin("127.0.0.1:9090");
+        assert_eq!(origin.as_deref(), Some("https://127.0.0.1:9090"));
+        let site = Site::new(Some("https://kazma.example"), at("0.0.0.0:443"), true).unwrap();
+        for host in ["localhost", "localhost:443", "kazma.example"] {
+            assert!(site.answers_to(host, at("127.0.0.1:443")), "{host}");
+        }
+        assert!(!site.answers_to("localhost:80", at("127.0.0.1:443")));
+        assert!(site.is_known_as("KAZMA.example") && site.is_known_as("kazma.example:443"));
+        assert!(!site.is_known_as("localhost"));
+        let other = Site::new(Some("https://kazma.example:9090"), local, true).unwrap();
+        assert!(!other.is_known_as("kazma.example:9090"));
+        assert!(Site::new(Some("http://kazma.example"), local, true).is_err());
     }
 }

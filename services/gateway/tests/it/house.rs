@@ -44,6 +44,8 @@ impl ManualClock {
 /// What a test may change about the house.
 pub(crate) struct Plan {
     pub(crate) public_url: Option<String>,
+    /// Whether the listener speaks TLS itself.
+    pub(crate) https: bool,
     pub(crate) rates: Rates,
     pub(crate) trusted_proxies: Vec<kazma_gateway::Net>,
     pub(crate) streams: usize,
@@ -53,6 +55,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             public_url: None,
+            https: false,
             rates: Rates::default(),
             trusted_proxies: Vec::new(),
             streams: 16,
@@ -67,6 +70,8 @@ pub(crate) struct House {
     pub(crate) hub: Hub,
     pub(crate) app: App,
     pub(crate) stop: CancellationToken,
+    /// Whether requests come over TLS.
+    pub(crate) secure: bool,
     router: Router,
 }
 
@@ -151,6 +156,7 @@ impl House {
         let settings = Settings {
             folder: path.to_owned(),
             public_url: plan.public_url,
+            https: plan.https,
             secret: Some(SECRET.into()),
             api_token: TOKEN.into(),
             services_file: path.join("services.json"),
@@ -184,6 +190,7 @@ impl House {
             hub,
             app,
             stop,
+            secure: plan.https,
             router,
         }
     }
@@ -194,6 +201,7 @@ impl House {
         request.extensions_mut().insert(Connection {
             peer,
             local: "127.0.0.1:9090".parse().unwrap(),
+            secure: self.secure,
         });
         self.router.clone().oneshot(request).await.unwrap()
     }

@@ -116,6 +116,45 @@ async fn the_cookie_is_closed_to_scripts_and_to_other_sites() {
 }
 
 #[tokio::test]
+async fn with_tls_of_its_own_only_the_token_comes_in_plain() {
+    let plan = || crate::house::Plan {
+        public_url: Some("https://kazma.example".to_owned()),
+        https: true,
+        ..Default::default()
+    };
+    let mut house = House::with(plan()).await;
+    let entered = house.enter(SECRET).await;
+    let cookie = entered.header("set-cookie");
+    assert!(
+        cookie.starts_with("__Host-kazma=") && cookie.ends_with("; Secure"),
+        "{cookie}"
+    );
+    // The house asks as localhost does: a browser keeps what it is told for every port of that name.
+    assert!(!entered.headers.contains_key("strict-transport-security"));
+    let named = http::Request::get("https://kazma.example/login").body(axum::body::Body::empty());
+    let named = read(house.raw("192.0.2.7", named.unwrap()).await).await;
+    assert_eq!(
+        named.header("strict-transport-security"),
+        "max-age=31536000"
+    );
+
+    house.secure = false;
+    let refused = house.get("/login", &Show::Nothing).await;
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(
+        refused.body.contains("https://kazma.example"),
+        "{}",
+        refused.body
+    );
+    assert_eq!(house.enter(SECRET).await.status, 400);
+    let by_cookie = house.get("/api/auth/me", &session(&entered)).await;
+    assert_eq!(by_cookie.json()["type"], "/problems/https");
+    let by_token = house.get("/api/threads", &House::operator()).await;
+    assert_eq!(by_token.status, 200, "{}", by_token.body);
+    assert!(!by_token.headers.contains_key("strict-transport-security"));
+}
+
+#[tokio::test]
 async fn signing_in_anew_ends_the_session_before() {
     let house = House::open().await;
     let first = session(&house.enter(SECRET).await);

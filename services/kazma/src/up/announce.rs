@@ -36,11 +36,12 @@ pub(crate) struct ServiceLine {
 }
 
 /// The address that people type.
-pub(crate) fn url(public: Option<&str>, listen: SocketAddr) -> String {
+pub(crate) fn url(public: Option<&str>, listen: SocketAddr, https: bool) -> String {
+    let scheme = if https { "https" } else { "http" };
     match public {
         Some(url) => url.trim_end_matches('/').to_owned(),
-        None if listen.ip().is_loopback() => format!("http://localhost:{}", listen.port()),
-        None => format!("http://{listen}"),
+        None if listen.ip().is_loopback() => format!("{scheme}://localhost:{}", listen.port()),
+        None => format!("{scheme}://{listen}"),
     }
 }
 

@@ -16,12 +16,15 @@ use tokio::{
 };
 
 use crate::{
-    boot::{Boot, Ready},
+    boot::{Boot, Ready, Said},
     up::folder::Owners,
 };
 
 /// How long a service may take until it serves.
 const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a running service may take to hear what it is told.
+const SAY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why a service did not start.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +56,7 @@ pub(crate) struct Running {
     pub(crate) ready: Ready,
     child: Child,
     /// Its end tells the service to stop.
-    _stdin: ChildStdin,
+    stdin: ChildStdin,
 }
 
 impl Running {
@@ -85,8 +88,17 @@ impl Running {
             pid,
             ready,
             child,
-            _stdin: stdin,
+            stdin,
         })
+    }
+
+    /// Tells it something more. One that is about to end may not hear it; the next is told at its start.
+    pub(crate) async fn say(&mut self, said: &Said) {
+        let Ok(mut line) = serde_json::to_vec(said) else {
+            return;
+        };
+        line.push(b'\n');
+        let _ = tokio::time::timeout(SAY_LIMIT, self.stdin.write_all(&line)).await;
     }
 
     /// Waits until it ends.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use camino::{Utf8Path, Utf8PathBuf};
 use kazma_gateway::member::Model;
 use kazma_launch::Usage;
+use kazma_mesh::https::{Files, Pem};
 use kazma_netguard::Origin;
 use kazma_sandbox_runner::member::{Tier, api::Groups};
 use secrecy::SecretString;
@@ -23,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) public_url: Option<String>,
     pub(crate) secret: Option<SecretString>,
     pub(crate) trusted_proxies: Vec<String>,
+    /// The certificate to serve HTTPS with, and where a renewed one will lie.
+    pub(crate) certificate: Option<(Files, Pem)>,
     pub(crate) model: Model,
     /// Where searches go.
     pub(crate) search: Option<Origin>,
@@ -67,6 +70,7 @@ impl TryFrom<cli::Up> for Settings {
             public_url: up.edge.public_url(),
             secret,
             trusted_proxies: up.edge.proxies()?,
+            certificate: up.edge.certificate()?,
             model: up.endpoint.model(up.demo)?,
             search: up.search.origin()?,
             production: up.edge.production,
@@ -117,6 +121,23 @@ mod tests {
             (&["--sandbox", "local"], "--sandbox"),
             (&["--host-shell", "1"], "KAZMA_HOST_SHELL"),
             (&["--trusted-proxies", "*"], "KAZMA_TRUSTED_PROXIES"),
+            (&["--tls-cert", "/nowhere"], "KAZMA_TLS_KEY: set it too"),
+            (&["--tls-key", "/nowhere"], "KAZMA_TLS_CERT: set it too"),
+            (
+                &["--tls-cert", "/nowhere", "--tls-key", "/nowhere"],
+                "KAZMA_TLS_CERT: /nowhere",
+            ),
+            (
+                &[
+                    "--tls-cert",
+                    "/nowhere",
+                    "--tls-key",
+                    "/nowhere",
+                    "--public-url",
+                    "http://kazma.example",
+                ],
+                "KAZMA_PUBLIC_URL: use https",
+            ),
             (
                 &["--searxng-url", "http://u:p@search.lan"],
                 "KAZMA_SEARXNG_URL",

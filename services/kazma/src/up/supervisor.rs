@@ -16,15 +16,17 @@ use kazma_domain::{Clock, Digest, Service, clock::after};
 use kazma_gate_registry::member::Invitation;
 use kazma_gateway::member::api_url;
 use kazma_launch::{Peers, random_text, write_public};
+use kazma_mesh::https::Pem;
 use kazma_operator::Api;
 use kazma_runtime::{BoxError, SystemClock, SystemEntropy};
 use kazma_sandbox_runner::member as runner;
 use rustix::fs::{Mode, OFlags};
 use secrecy::ExposeSecret;
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    boot::{Boot, Role},
+    boot::{Boot, Role, Said},
     metrics,
     up::{
         announce::{self, Announcement, ServiceLine},
@@ -54,6 +56,8 @@ struct House {
     /// Where each service shows its metrics, by the last of its sockets.
     metrics: HashMap<Service, SocketAddr>,
     invitations: HashMap<Service, String>,
+    /// The certificate that people are shown, as it is now.
+    certificate: Option<watch::Sender<Pem>>,
     ca: Option<Digest>,
     pids: Mutex<HashMap<Service, Option<u32>>>,
 }
@@ -70,6 +74,7 @@ pub(crate) async fn supervise(settings: Settings) -> Result<ExitCode, BoxError> 
     let house = Arc::new(house);
     let stop = CancellationToken::new();
     let guards = TaskTracker::new();
+    guards.spawn(house.clone().renew(stop.clone()));
     for running in started {
         house.record(running.service, Some(running.pid));
         guards.spawn(guard(house.clone(), running, stop.clone()));
@@ -152,6 +157,7 @@ impl House {
             shown.insert(service, listener.local_addr()?);
             sockets.entry(service).or_default().push(listener.into());
         }
+        let certificate = settings.certificate.as_ref().map(|(_, pem)| pem.clone());
         let program = rustix::fs::open(
             "/proc/self/exe",
             OFlags::RDONLY | OFlags::CLOEXEC,
@@ -168,6 +174,7 @@ impl House {
             sockets,
             metrics: shown,
             invitations: HashMap::new(),
+            certificate: certificate.map(|pem| watch::channel(pem).0),
             ca: None,
             pids: Mutex::default(),
         })
@@ -274,9 +281,23 @@ impl House {
                     .map(|s| s.expose_secret().to_owned()),
                 services_file: self.folder.services_file(),
                 trusted_proxies: self.settings.trusted_proxies.clone(),
+                certificate: self.certificate.as_ref().map(|pem| pem.borrow().clone()),
                 production: self.settings.production,
                 model: (&self.settings.model).into(),
             })),
+        }
+    }
+
+    /// Looks for a renewed certificate until `stop`.
+    async fn renew(self: Arc<Self>, stop: CancellationToken) {
+        if let Some(((files, _), shown)) = self
+            .settings
+            .certificate
+            .as_ref()
+            .zip(self.certificate.as_ref())
+        {
+            files.warn();
+            files.clone().follow(shown, stop).await;
         }
     }
 
@@ -361,7 +382,11 @@ impl House {
             .and_then(serde_json::Value::as_str)
             .ok_or("the gateway made no sign-in link")?;
         let announcement = Announcement {
-            url: announce::url(self.settings.public_url.as_deref(), self.listen),
+            url: announce::url(
+                self.settings.public_url.as_deref(),
+                self.listen,
+                self.certificate.is_some(),
+            ),
             listen: self.listen,
             login_url: login_url.to_owned(),
             api_token: self.api_token.clone(),
@@ -381,14 +406,33 @@ impl House {
     }
 }
 
+/// The next certificate that comes; waits for ever where none can.
+async fn next(renewed: &mut Option<watch::Receiver<Pem>>) -> Pem {
+    if let Some(renewed) = renewed
+        && renewed.changed().await.is_ok()
+    {
+        return renewed.borrow_and_update().clone();
+    }
+    std::future::pending().await
+}
+
 /// Keeps one service running until `stop`, then ends it: in order first, then at once.
 async fn guard(house: Arc<House>, mut running: Running, stop: CancellationToken) {
     let service = running.service;
     let mut last: Option<(Instant, Duration)> = None;
+    let certificate = house
+        .certificate
+        .as_ref()
+        .filter(|_| service == Service::Gateway);
+    let mut renewed = certificate.map(watch::Sender::subscribe);
     loop {
         let status = tokio::select! {
             () = stop.cancelled() => return running.end(STOP_LIMIT).await,
             status = running.ended() => status,
+            pem = next(&mut renewed) => {
+                running.say(&Said::Certificate(pem)).await;
+                continue;
+            }
         };
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         tracing::error!(service = service.name(), status, "ended; starting it again");
