@@ -3,7 +3,9 @@
 use crate::{
     byte::{self, WORD},
     fold::{self, Cursor, Word, is_blank, is_word},
-    token::{Found, Squashed, is_name, is_speaker, is_template_word, is_upper, numbered},
+    token::{
+        Found, Squashed, is_control, is_name, is_speaker, is_template_word, is_upper, numbered,
+    },
 };
 
 /// Blanks inside of brackets.
@@ -81,7 +83,7 @@ fn square_name(name: &[u8], raw: &str, closes: bool, calls: bool, end: usize) ->
         b"args" if calls => Some(Found::Certain(end)),
         b"args" | b"system" | b"user" | b"assistant" | b"human" | b"mask" | b"pad" | b"unk"
         | b"prefix" | b"suffix" | b"middle" => Some(Found::Doubtful(end)),
-        _ => certain(numbered(squashed.as_bytes())),
+        flat => certain(numbered(flat) || is_control(flat)),
     }
 }
 
@@ -122,6 +124,7 @@ const fn begins_name(first: u8) -> bool {
             | b'c'
             | b'm'
             | b'u'
+            | b'b'
             | b'h'
             | b'p'
             | b'r'
@@ -144,11 +147,13 @@ fn in_square_bars(mut cursor: Cursor<'_>) -> bool {
         && cursor.accept(|c| c == ']').is_some()
 }
 
-/// `[ |system| ]`, after the first bar; `[ |x| ]` is mathematics.
+/// `[ |system| ]` and `[ | system | ]`, after the first bar; `[ |x| ]` is mathematics.
 fn in_spaced_bars(mut cursor: Cursor<'_>) -> bool {
+    cursor.pass(GAP_MAX, is_blank);
     let Some(word) = Word::read(&mut cursor, is_name) else {
         return false;
     };
+    cursor.pass(GAP_MAX, is_blank);
     cursor.accept(|c| c == '|').is_some()
         && cursor.pass(GAP_MAX, is_blank) > 0
         && cursor.accept(|c| c == ']').is_some()
@@ -223,5 +228,6 @@ pub(crate) fn brace(text: &str, at: usize) -> Option<Found> {
     let word = Word::read(&mut cursor, is_word)?;
     let closed = cursor.accept(|c| c == '|').is_some() && cursor.accept(|c| c == '}').is_some();
     let squashed = Squashed::of(word.as_bytes());
-    (closed && is_speaker(squashed.as_bytes())).then_some(Found::Certain(open.end))
+    let ours = is_speaker(squashed.as_bytes()) || is_control(squashed.as_bytes());
+    (closed && ours).then_some(Found::Certain(open.end))
 }

@@ -57,6 +57,7 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
     let closes = cursor.pass(2, |c| matches!(c, '/' | '\\')) > 0;
     cursor.pass(GAP_MAX, is_space);
     if cursor.accept(|c| c == '|').is_some() {
+        cursor.pass(2, |c| c == '|');
         return token(barred(cursor, '>'));
     }
     if let Some(sigil) = cursor.accept(|c| matches!(c, '@' | '~' | '^' | '$' | '&' | '§' | '¦')) {
@@ -203,6 +204,7 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
         };
         match glyph.plain {
             '|' => {
+                cursor.pass(2, |c| c == '|');
                 cursor.pass(GAP_MAX, is_space);
                 // The bar may stand within the name: `<|DSML|invoke`.
                 return letters > 0
@@ -395,7 +397,10 @@ fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -
     if doubled && (holds(flat, b"external") || holds(flat, b"observation")) {
         return Name::Marker;
     }
-    if doubled && is_speaker(flat) || matches!(space, b"antml" | b"seed" | b"minimax") {
+    if doubled && is_speaker(flat)
+        || matches!(space, b"antml" | b"seed" | b"minimax")
+        || flat.starts_with(b"longcat") && local.contains(&b'_')
+    {
         return Name::Certain;
     }
     let certain = match flat {
@@ -417,6 +422,8 @@ fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -
         | b"ipynbmarker"
         | b"beginningofsentence" => true,
         b"function" | b"parameter" | b"tool" => assigned,
+        b"inst" => bare && is_upper(raw),
+        _ if is_control(flat) => bare,
         _ => is_stem(flat) || numbered(flat) || flat.ends_with(b"softtoken") || delimits(local),
     };
     if certain {
@@ -426,6 +433,48 @@ fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -
         Name::Doubtful
     } else {
         Name::Other
+    }
+}
+
+/// Names that only templates have, whatever brackets are around them: those that belong between bars, and those that
+/// tokenizers give to the ends of a text.
+pub(crate) fn is_control(flat: &[u8]) -> bool {
+    if let Some(end) = flat.strip_suffix(b"token") {
+        return matches!(
+            end,
+            b"bos"
+                | b"eos"
+                | b"pad"
+                | b"unk"
+                | b"cls"
+                | b"sep"
+                | b"mask"
+                | b"startofturn"
+                | b"endofturn"
+                | b"system"
+                | b"user"
+                | b"chatbot"
+        );
+    }
+    match flat {
+        [b'i', b'm', rest @ ..] => matches!(
+            rest,
+            b"start" | b"end" | b"sep" | b"system" | b"user" | b"assistant" | b"middle"
+        ),
+        [b'e', ..] => matches!(
+            flat,
+            b"eotid"
+                | b"eomid"
+                | b"eosys"
+                | b"endheaderid"
+                | b"endoftext"
+                | b"endofturn"
+                | b"endofprompt"
+        ),
+        _ => matches!(
+            flat,
+            b"startheaderid" | b"startofturn" | b"beginoftext" | b"pythontag" | b"beginaudio"
+        ),
     }
 }
 
@@ -548,6 +597,7 @@ pub(crate) fn numbered(flat: &[u8]) -> bool {
                 | b"tokensunused"
                 | b"placeholder"
                 | b"dummy"
+                | b"ctrl"
         )
         || matches!(
             flat,

@@ -200,10 +200,14 @@ impl Judge {
 
     /// Judges a Refresh header. No fetch follows one; an answer whose header leads where none may is refused.
     pub fn refresh(&self, from: &Target, header: &str) -> Result<(), Refusal> {
-        let Some((_, rest)) = header.split_once([';', ',']) else {
+        // As HTML reads it: a number, then a semicolon, a comma or only a blank, then the address.
+        let header = header.trim_start();
+        let rest = header.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        if !rest.starts_with([' ', '\t', '\n', '\r', '\u{c}', ';', ',']) {
             return Ok(());
-        };
-        let rest = rest.trim();
+        }
+        let rest = rest.trim_start();
+        let rest = rest.strip_prefix([';', ',']).unwrap_or(rest).trim();
         let place = rest
             .get(..3)
             .filter(|url| url.eq_ignore_ascii_case("url"))

@@ -7,6 +7,7 @@
 
 mod depth;
 mod names;
+mod text;
 mod tree;
 
 pub use names::is_store;

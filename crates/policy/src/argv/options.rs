@@ -267,7 +267,9 @@ fn number(value: &str) -> Result<(), Refusal> {
     let digits = unsigned.len() - unit.len();
     let known = unit.is_empty()
         || (unit.len() <= 3 && unit.chars().all(|c| c.is_ascii_alphabetic()) || unit == "%");
-    if (digits == 0 && unit.is_empty()) || digits > 18 || !known {
+    // `K` alone is a size; another letter alone is what is left of an old cluster, as `f` in `tail -1cf`.
+    let bare = digits == 0 && !unit.starts_with(|c: char| "kKMGTPEZYRQ".contains(c));
+    if bare || digits > 18 || !known {
         return refuse!("`{value}` is not a number");
     }
     Ok(())

@@ -78,6 +78,18 @@ pub(super) fn no_expansion(path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses arguments that a program would replace by the lines of a file, wherever they stand: also as the value of an
+/// option, and behind `--`.
+pub(super) fn no_response_files(arguments: &[String]) -> Result<(), Refusal> {
+    match arguments.iter().find(|it| it.starts_with('@')) {
+        Some(file) => refuse!(
+            "`{}` takes arguments from a file; a value that begins with @ is glued to its option, as in --option=@x",
+            file.escape_debug()
+        ),
+        None => Ok(()),
+    }
+}
+
 /// The variables a caller may set, each with a value that names no file.
 pub(super) fn environment(
     wanted: &BTreeMap<String, String>,

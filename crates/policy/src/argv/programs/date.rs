@@ -14,14 +14,19 @@ static DATE: Grammar = Grammar {
     values: &[
         ("-d --date", Kind::Judged(description)),
         ("-r --reference", Kind::Read),
-        ("-f --file", Kind::Read),
         ("--rfc-3339", Kind::Words("date seconds ns")),
     ],
     optional: &[(
         "-I --iso-8601",
         Kind::Words("date hours minutes seconds ns"),
     )],
-    refused: &[("-s --set", "sets the machine's clock")],
+    refused: &[
+        ("-s --set", "sets the machine's clock"),
+        (
+            "-f --file",
+            "takes dates from a file, and files of time zones",
+        ),
+    ],
     operands: Operands::Judged,
     check: Some(|parsed, _| {
         parsed

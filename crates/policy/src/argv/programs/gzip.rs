@@ -63,7 +63,17 @@ pub(super) fn judge(
     }
     for operand in &parsed.operands {
         options::write(operand, workspace)?;
-        // Beside the operand, so in the same folder, which has just been judged.
+        // Beside the operand, so in the same folder, which has just been judged: under its name with an ending, or
+        // without one. Any ending can be asked for.
+        let name = operand.rsplit('/').next().unwrap_or_default();
+        let git = name
+            .get(..4)
+            .is_some_and(|it| it.eq_ignore_ascii_case(".git"));
+        if git && parsed.has(&["-d", "--decompress", "--uncompress"]) {
+            return refuse!(
+                "gzip: what is in `{operand}` could be unpacked to .git, which steers git"
+            );
+        }
     }
     Ok(super::permitted(name, arguments, workspace, Tier::Write))
 }

@@ -12,6 +12,7 @@ mod process;
 mod pytest;
 mod ruff;
 mod settings;
+mod sources;
 mod system;
 mod tar;
 mod text;

@@ -5,10 +5,11 @@ use crate::argv::{
     grammar::{Grammar, Kind, Operands},
     options,
     paths::Workspace,
+    text,
     verdict::refuse,
 };
 
-use super::settings;
+use super::{settings, sources};
 
 const REPORTS: &str = "writes reports";
 const RUNS: &str = "runs a program";
@@ -78,17 +79,17 @@ static MYPY: Grammar = Grammar {
     ],
     operands: Operands::Judged,
     check: Some(|parsed, workspace| {
-        parsed.operands.iter().try_for_each(|operand| {
-            if operand.starts_with('@') {
-                return refuse!("`{operand}` takes arguments from a file");
-            }
-            options::read(operand, workspace)
-        })
+        parsed
+            .operands
+            .iter()
+            .try_for_each(|operand| options::read(operand, workspace))
     }),
     ..Grammar::EMPTY
 };
 
 pub(super) fn judge(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, Refusal> {
+    text::no_response_files(arguments)
+        .map_err(|refusal| Refusal::new(format_args!("mypy: {refusal}")))?;
     let parsed = MYPY.read(arguments, workspace)?;
     let mut tier = Tier::Read;
     let mut folder = workspace.cwd.clone();
@@ -107,9 +108,17 @@ pub(super) fn judge(arguments: &[String], workspace: &Workspace<'_>) -> Result<P
         }
         folder.truncate(folder.rfind('/').unwrap_or_default());
     }
+    let mut excluded = Vec::new();
+    for operand in &parsed.operands {
+        let links = sources::links_out(operand, workspace)
+            .map_err(|refusal| Refusal::new(format_args!("mypy: {refusal}")))?;
+        let links = links.iter().map(|link| sources::only(link, workspace));
+        excluded.extend(links.map(|link| format!("--exclude={link}")));
+    }
     let argv = ["mypy", "--cache-dir=/dev/null"]
         .into_iter()
         .map(str::to_owned)
+        .chain(excluded)
         .chain(arguments.iter().cloned());
     let mut permitted = super::rewritten(argv.collect(), workspace, tier);
     if tier == Tier::SandboxExec {
@@ -124,11 +133,11 @@ fn configured(folder: &str, name: &str, workspace: &Workspace<'_>) -> Result<Tie
     let Some(text) = settings::file(folder, name, workspace)? else {
         return Ok(Tier::Read);
     };
+    if name.rsplit('.').next() == Some("toml") && settings::has_escaped_key(&text) {
+        return refuse!("mypy: {name} has keys with escapes");
+    }
     if !text.to_ascii_lowercase().contains("mypy") {
         return Ok(Tier::Read);
-    }
-    if settings::has_escaped_key(&text) {
-        return refuse!("mypy: {name} has keys with escapes");
     }
     for key in [
         "python_executable",
@@ -147,6 +156,10 @@ fn configured(folder: &str, name: &str, workspace: &Workspace<'_>) -> Result<Tie
         "xslt_html_report",
         "xslt_txt_report",
         "pdb",
+        "install_types",
+        "non_interactive",
+        "package_root",
+        "quickstart_file",
     ] {
         if !settings::assigned(&text, key).is_empty() {
             return refuse!(
@@ -155,16 +168,9 @@ fn configured(folder: &str, name: &str, workspace: &Workspace<'_>) -> Result<Tie
         }
     }
     for key in ["mypy_path", "files"] {
-        let set = settings::assigned(&text, key);
-        if !set.is_empty()
-            && (text.contains("../")
-                || set.iter().any(|it| {
-                    it.contains("= /")
-                        || it
-                            .trim()
-                            .trim_start_matches(['"', '\'', '['])
-                            .starts_with(['/', '~', '$'])
-                }))
+        if settings::assigned(&text, key)
+            .into_iter()
+            .any(settings::leads_out)
         {
             return refuse!("mypy: {name} sets {key} to what may lie out of the workspace");
         }
@@ -173,15 +179,7 @@ fn configured(folder: &str, name: &str, workspace: &Workspace<'_>) -> Result<Tie
     if plugins.is_empty() {
         return Ok(Tier::Read);
     }
-    if text.contains("../")
-        || plugins.iter().any(|it| {
-            it.contains("/..")
-                || it
-                    .trim()
-                    .trim_start_matches(['"', '\'', '['])
-                    .starts_with('/')
-        })
-    {
+    if plugins.into_iter().any(settings::leads_out) {
         return refuse!("mypy: {name} names a plug-in that may lie out of the workspace");
     }
     Ok(Tier::SandboxExec)

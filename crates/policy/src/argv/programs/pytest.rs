@@ -5,7 +5,7 @@ use crate::argv::{
     grammar::{Grammar, Kind, Operands},
     options,
     paths::Workspace,
-    verdict::refuse,
+    text,
 };
 
 static PYTEST: Grammar = Grammar {
@@ -77,9 +77,6 @@ static PYTEST: Grammar = Grammar {
     operands: Operands::Judged,
     check: Some(|parsed, workspace| {
         parsed.operands.iter().try_for_each(|operand| {
-            if operand.starts_with('@') {
-                return refuse!("`{operand}` takes arguments from a file");
-            }
             let path = operand.split("::").next().unwrap_or_default();
             options::read(path, workspace)
         })
@@ -88,6 +85,8 @@ static PYTEST: Grammar = Grammar {
 };
 
 pub(super) fn judge(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, Refusal> {
+    text::no_response_files(arguments)
+        .map_err(|refusal| Refusal::new(format_args!("pytest: {refusal}")))?;
     PYTEST.read(arguments, workspace)?;
     let argv = ["pytest", "-p", "no:cacheprovider", "-o", "addopts="]
         .into_iter()

@@ -5,10 +5,11 @@ use crate::argv::{
     grammar::{Grammar, Kind, Operands},
     options,
     paths::{Entry, Workspace},
+    text,
     verdict::refuse,
 };
 
-use super::settings;
+use super::{settings, sources};
 
 /// Entries looked at in search of configuration.
 const LOOKED_AT: usize = 50_000;
@@ -104,6 +105,8 @@ static TELLS: Grammar = Grammar {
 };
 
 pub(super) fn judge(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, Refusal> {
+    text::no_response_files(arguments)
+        .map_err(|refusal| Refusal::new(format_args!("ruff: {refusal}")))?;
     let (name, rest) = match arguments.split_first() {
         Some((first, rest)) => (first.as_str(), rest),
         None => ("--help", arguments),
@@ -141,12 +144,8 @@ pub(super) fn judge(arguments: &[String], workspace: &Workspace<'_>) -> Result<P
 }
 
 fn plain_files(parsed: &options::Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
-    parsed.operands.iter().try_for_each(|operand| {
-        if operand.starts_with('@') {
-            return refuse!("`{operand}` takes arguments from a file");
-        }
-        options::read(operand, workspace)
-    })
+    let mut operands = parsed.operands.iter();
+    operands.try_for_each(|operand| options::read(operand, workspace))
 }
 
 /// Refuses configuration that extends what lies out of the workspace. Looks above and beneath what is checked.
@@ -179,6 +178,13 @@ fn configured(target: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
         for name in names {
             let path = format!("{}/{name}", folder.path);
             let entry = workspace.tree.entry(&path);
+            let link = matches!(entry, Entry::Link(_)) && sources::is_source(&name);
+            if link && workspace.follow(&path).is_err() {
+                return refuse!(
+                    "the link `{}` leads out of the workspace, and would be read as a source",
+                    workspace.below_root(&path)
+                );
+            }
             open.push(super::super::paths::Place { path, entry });
         }
     }
@@ -190,6 +196,9 @@ fn extends(folder: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
         let Some(text) = settings::file(folder, name, workspace)? else {
             continue;
         };
+        if settings::has_escaped_key(&text) {
+            return refuse!("{name} has keys with escapes");
+        }
         for value in settings::assigned(&text, "extend") {
             let path = value.trim().trim_matches(['"', '\'', ' ', '}']);
             if path.starts_with(['~', '$']) || workspace.within(folder)?.follow(path).is_err() {

@@ -38,6 +38,17 @@ pub(super) const GRAMMARS: &[Grammar] = &[
         ],
         digits: true,
         operands: Operands::Read(usize::MAX),
+        check: Some(|parsed, _| {
+            // The old form of its options: `+5f`, `+5lf`, of which the last letter follows for ever.
+            let old = |word: &&String| {
+                word.strip_prefix('+')
+                    .is_some_and(|it| it.trim_end_matches('f').len() < it.len())
+            };
+            match parsed.operands.first().filter(old) {
+                Some(word) => refuse!("`{word}` waits for ever, by its f"),
+                None => Ok(()),
+            }
+        }),
         ..Grammar::EMPTY
     },
     Grammar {

@@ -143,21 +143,33 @@ pub(super) fn judge_unzip(
     unzip(arguments, workspace).map_err(|refusal| Refusal::new(format_args!("unzip: {refusal}")))
 }
 
+/// What an archive is never unpacked to: git folders, and files that say where one is.
+const GIT: [&str; 4] = [".git", ".git/*", "*/.git", "*/.git/*"];
+
 fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, Refusal> {
     let mut operands: Vec<&str> = Vec::new();
     let mut rest = arguments.iter().map(String::as_str);
     let (mut prints, mut target, mut excluded, mut keeps, mut info) =
         (false, None, false, false, false);
+    let mut lowers = false;
+    // As it was asked for, but for the names after -x, which come last.
+    let mut argv: Vec<String> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     while let Some(argument) = rest.next() {
-        if argument == "-" || !argument.starts_with('-') || argument == "--" {
-            if argument == "--" {
-                return refuse!("`--` is refused");
-            }
-            if !excluded {
+        if argument == "--" {
+            return refuse!("`--` is refused");
+        }
+        if argument == "-" || !argument.starts_with('-') {
+            if excluded {
+                names.push(argument.to_owned());
+            } else {
                 operands.push(argument);
+                argv.push(argument.to_owned());
             }
             continue;
         }
+        let mut kept = "-".to_owned();
+        let mut folders = None;
         let mut letters = argument.chars().skip(1);
         while let Some(letter) = letters.next() {
             match letter {
@@ -165,12 +177,14 @@ fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, R
                 'l' | 'p' | 't' | 'v' | 'z' | 'c' => prints = true,
                 '1' | '2' | 's' | 'm' | 'h' | 'T' if info => {}
                 'n' => keeps = true,
-                'q' | 'a' | 'b' | 'C' | 'L' | 'U' | 'W' | 'D' | 'j' => {}
+                'L' => lowers = true,
+                'q' | 'a' | 'b' | 'C' | 'U' | 'W' | 'D' | 'j' => {}
                 'x' => {
                     excluded = true;
                     if letters.next().is_some() {
                         return refuse!("-x takes its names as arguments of their own");
                     }
+                    continue;
                 }
                 'd' => {
                     let glued: String = letters.by_ref().collect();
@@ -184,7 +198,7 @@ fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, R
                     };
                     options::write(&folder, workspace)?;
                     excluded = false;
-                    target = Some(folder);
+                    folders = Some(folder);
                 }
                 'o' => return refuse!("-o is refused: it writes over what is there"),
                 ':' => return refuse!("-: is refused: it unpacks out of the folder"),
@@ -195,26 +209,56 @@ fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, R
                     );
                 }
             }
+            kept.push(letter);
+        }
+        if kept.len() > 1 {
+            argv.push(kept);
+        }
+        if let Some(folder) = folders {
+            argv.push(folder.clone());
+            target = Some(folder);
         }
     }
     let Some(archive) = operands.first() else {
         return Ok(super::permitted("unzip", arguments, workspace, Tier::Read));
     };
+    archive_place(archive, workspace)?;
+    if prints {
+        return Ok(super::permitted("unzip", arguments, workspace, Tier::Read));
+    }
+    if lowers {
+        return refuse!("-L is refused: it unpacks under other names than those that are judged");
+    }
+    unpacks_to(target.as_deref().unwrap_or("."), workspace)?;
+    let keep = (!keeps).then(|| "-n".to_owned());
+    let argv = std::iter::once("unzip".to_owned())
+        .chain(keep)
+        .chain(argv)
+        .chain(["-x".to_owned()])
+        .chain(names)
+        .chain(GIT.map(str::to_owned));
+    Ok(super::rewritten(argv.collect(), workspace, Tier::Write))
+}
+
+/// Where the archive is.
+fn archive_place(archive: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
     if archive.contains(['*', '?', '[']) {
         return refuse!("`{archive}`: name one archive, without wildcards");
     }
     // It also looks for names with an ending of its own.
     for name in [
-        (*archive).to_owned(),
+        archive.to_owned(),
         format!("{archive}.zip"),
         format!("{archive}.ZIP"),
     ] {
         options::read(&name, workspace)?;
     }
-    if prints {
-        return Ok(super::permitted("unzip", arguments, workspace, Tier::Read));
-    }
-    let folder = workspace.writable(target.as_deref().unwrap_or("."))?;
+    Ok(())
+}
+
+/// Refuses to unpack to where a link would carry members out of the workspace.
+fn unpacks_to(folder: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
+    let folder = workspace.writable(folder)?;
     if folder.entry == Entry::Folder && !workspace.keeps_inside(&folder.path, super::tar::LOOKED_AT)
     {
         return refuse!(
@@ -222,13 +266,5 @@ fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, R
              into a new folder with -d"
         );
     }
-    let mut argv = vec!["unzip".to_owned()];
-    if !keeps {
-        argv.push("-n".to_owned());
-    }
-    argv.extend(arguments.iter().cloned());
-    if !excluded {
-        argv.extend(["-x", ".git/*", "*/.git/*"].map(str::to_owned));
-    }
-    Ok(super::rewritten(argv, workspace, Tier::Write))
+    Ok(())
 }

@@ -17,7 +17,7 @@ use self::{repository::Repository, subcommands::Subcommand};
 
 /// Configuration that is switched off or set whatever the repository says, of keys that git reads in a subcommand that
 /// is taken. Commands that only run for a transport, an editor, a mail or a browser are not reached at all.
-const FIXED: [&str; 20] = [
+const FIXED: [&str; 23] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.alternateRefsCommand=false",
@@ -30,10 +30,13 @@ const FIXED: [&str; 20] = [
     "log.diffMerges=separate",
     "commit.gpgSign=false",
     "tag.gpgSign=false",
+    "tag.forceSignAnnotated=false",
+    "gpg.format=openpgp",
     "gpg.program=false",
     "gpg.openpgp.program=false",
     "gpg.x509.program=false",
     "gpg.ssh.program=false",
+    "gpg.ssh.defaultKeyCommand=false",
     "status.submoduleSummary=false",
     "submodule.recurse=false",
     "maintenance.auto=false",

@@ -283,6 +283,19 @@ static REMOTE: Grammar = Grammar {
     ..Grammar::EMPTY
 };
 
+static WORKTREES: Grammar = Grammar {
+    name: "git worktree list",
+    flags: "-v --verbose --porcelain -z",
+    ..Grammar::EMPTY
+};
+
+static VAR: Grammar = Grammar {
+    name: "git var",
+    flags: "-l",
+    operands: Operands::Text(1),
+    ..Grammar::EMPTY
+};
+
 static CONFIG: Grammar = Grammar {
     name: "git config",
     flags: "--local -l --list --get --get-all --get-regexp --name-only --show-origin --show-scope -z --null --bool --int \
@@ -501,6 +514,23 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "remote get-url",
         grammar: &REMOTE,
+        ..READS
+    },
+    Subcommand {
+        name: "worktree list",
+        grammar: &WORKTREES,
+        ..READS
+    },
+    Subcommand {
+        name: "var",
+        grammar: &VAR,
+        check: |_, _| Ok(()),
+        ..READS
+    },
+    Subcommand {
+        name: "whatchanged",
+        grammar: &LOG,
+        forced: PLAIN_DIFF,
         ..READS
     },
     Subcommand {

@@ -15,6 +15,8 @@ use super::{
 const INDEX: usize = 64 * 1024 * 1024;
 /// The mode of a submodule's entry in an index of any version, as it stands there (octal 160000).
 const GITLINK: [u8; 4] = [0, 0, 0xe0, 0];
+/// Links are looked for in this many entries of a repository, its loose objects apart.
+const LOOKED_AT: usize = 100_000;
 /// The longest configuration file, in bytes.
 const CONFIG: usize = 1024 * 1024;
 
@@ -96,6 +98,9 @@ impl Repository {
             ] {
                 workspace.follow(&format!("{folder}/{part}"))?;
             }
+        }
+        for folder in [&self.git_dir, &self.common_dir] {
+            no_link_leads_out(workspace, folder)?;
         }
         let alternates = format!("{}/objects/info/alternates", self.common_dir);
         let place = workspace.follow(&alternates)?;
@@ -208,6 +213,32 @@ impl Repository {
         }
         Ok(variables)
     }
+}
+
+/// Refuses a repository with a file of git's that is a link out of the workspace: a reference, an ignore list, a pack.
+/// Loose objects are passed over: what is no object, git does not show. So are the repositories of submodules and the
+/// stores of extensions, which git itself does not read.
+fn no_link_leads_out(workspace: &Workspace<'_>, git_dir: &str) -> Result<(), Refusal> {
+    let objects = format!("{git_dir}/objects");
+    let mut open = vec![git_dir.to_owned()];
+    let mut left = LOOKED_AT;
+    while let Some(folder) = open.pop() {
+        let Some(names) = workspace.tree.list(&folder, left) else {
+            return refuse!("there is too much in the repository to look for links that lead out");
+        };
+        left = left.saturating_sub(names.len());
+        for name in names {
+            let apart = folder == objects && name.len() == 2
+                || folder == git_dir && matches!(name.as_str(), "modules" | "lfs" | "annex");
+            let path = format!("{folder}/{name}");
+            match workspace.tree.entry(&path) {
+                Entry::Folder if !apart => open.push(path),
+                Entry::Link(_) => drop(workspace.follow(&path)?),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A file that the configuration names must be in the workspace.

@@ -46,7 +46,7 @@ const REFUSED: &[(&str, &str)] = &[
         "it reaches other machines or starts programs for them",
     ),
     (
-        "whatchanged difftool mergetool bisect filter-branch filter-repo rebase am shell instaweb gui gitk citool help web--browse \
+        "difftool mergetool bisect filter-branch filter-repo rebase am shell instaweb gui gitk citool help web--browse \
          hook maintenance for-each-repo verify-commit verify-tag interpret-trailers",
         "it runs other programs",
     ),

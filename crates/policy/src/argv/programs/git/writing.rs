@@ -374,6 +374,9 @@ fn checkout(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
         return refuse!("paths would be put back as they were committed, and changes lost");
     }
     for operand in &parsed.operands {
+        if operand.starts_with(':') || operand.contains(['*', '?', '[']) {
+            return refuse!("`{operand}` is a pattern of paths, not a branch");
+        }
         name_or_path(operand, workspace)?;
         if workspace.follow_parents(operand)?.entry != Entry::Missing {
             return refuse!(

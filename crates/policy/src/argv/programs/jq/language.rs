@@ -33,15 +33,21 @@ pub(super) fn judge(program: &str) -> Result<(), Refusal> {
 fn judge_at(program: &str, depth: u32) -> Result<(), Refusal> {
     let tokens = tokens(program, depth)?;
     let at = |index: usize| tokens.get(index);
+    // The brackets that are open, the innermost last.
+    let mut open = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         let before = index.checked_sub(1).and_then(at);
         let after = at(index + 1);
         match token {
+            Token::Sign(sign @ ('(' | '[' | '{')) => open.push(*sign),
+            Token::Sign(')' | ']' | '}') => {
+                open.pop();
+            }
             Token::Variable(name) if name == "ENV" => return refuse!("`$ENV` is the environment"),
             Token::Variable(name) if name == "__prog_args" => {
                 return refuse!("`$__prog_args` is refused");
             }
-            Token::Name(name) if !is_key(before, after) => {
+            Token::Name(name) if open.last() != Some(&'{') || !is_key(before, after) => {
                 let rest = tokens.get(index + 1..).unwrap_or_default();
                 name_in_program(name, rest)?;
             }
@@ -60,7 +66,8 @@ fn judge_at(program: &str, depth: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a name is the key of an object: `{name: …}` or `{name, …}`.
+/// Whether a name directly in braces is a key: `{name: …}` or `{name, …}`. In the brackets of a slice (`.[1, env:2]`) it is
+/// none, and `{a: if .b then 1, env, 2 else 3 end}` shows why a comma alone does not tell.
 fn is_key(before: Option<&Token>, after: Option<&Token>) -> bool {
     let sign = |token: Option<&Token>, signs: &str| matches!(token, Some(Token::Sign(c)) if signs.contains(*c));
     (sign(before, "{,") && sign(after, ":")) || (sign(before, "{") && sign(after, ",}"))
@@ -165,7 +172,7 @@ fn tokens(program: &str, depth: u32) -> Result<Vec<Token>, Refusal> {
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
         rest = match c {
             ' ' | '\t' | '\n' | '\r' => after,
-            '#' => after.split_once('\n').map_or("", |(_, after)| after),
+            '#' => comment(after)?,
             '"' => {
                 tokens.push(Token::Text);
                 text(after, depth)?
@@ -200,6 +207,17 @@ fn tokens(program: &str, depth: u32) -> Result<Vec<Token>, Refusal> {
         };
     }
     Ok(tokens)
+}
+
+/// The rest after a comment. From jq 1.7 on a backslash at its end takes the next line in, and a carriage return may end
+/// it: where versions cut a text differently, a quotation mark could hide code from this reader.
+fn comment(text: &str) -> Result<&str, Refusal> {
+    let (comment, after) = text.split_once('\n').unwrap_or((text, ""));
+    let comment = comment.strip_suffix('\r').unwrap_or(comment);
+    if comment.ends_with('\\') || comment.contains('\r') {
+        return refuse!("a comment that goes on in the next line, or has a carriage return in it");
+    }
+    Ok(after)
 }
 
 fn starts_name(c: char) -> bool {
@@ -354,6 +372,9 @@ mod tests {
             "splits(\", \")",
             "walk(.)",
             "# a comment",
+            "# a comment\r\n.a",
+            "{a, env: 2}",
+            ".[1:2]",
             "1.5",
         ] {
             assert_eq!(judge(program), Ok(()), "{program}");
@@ -394,6 +415,14 @@ mod tests {
             "@json \"\\(env)\"",
             "{a:env}",
             "[.[]|env]",
+            "path(.[0,env:])",
+            ".[0,env:1]",
+            "{a: .[0,env:]}",
+            "{(1,env): 2}",
+            "{a: if . then 1,env,2 else 3 end}",
+            "{a: (1,env)}",
+            "# \\\n\"\nenv # \"",
+            "# \r\"\nenv # \"",
             "infinite",
             "\u{201c}",
         ] {
