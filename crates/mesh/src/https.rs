@@ -20,6 +20,7 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -62,17 +63,43 @@ pub enum NotUsable {
     Kind(rustls::Error),
 }
 
-/// A certificate with its chain, and its key, as PEM. The key is plain here: this travels through a pipe, and is
-/// never shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A certificate with its chain, and its key, as PEM.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "Plain", into = "Plain")]
 pub struct Pem {
+    certificate: String,
+    key: SecretString,
+}
+
+impl PartialEq for Pem {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificate == other.certificate
+            && self.key.expose_secret() == other.key.expose_secret()
+    }
+}
+
+/// The same as it travels from a supervisor through a pipe. It is never shown.
+#[derive(Serialize, Deserialize)]
+struct Plain {
     certificate: String,
     key: String,
 }
 
-impl std::fmt::Debug for Pem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pem(…)")
+impl From<Pem> for Plain {
+    fn from(pem: Pem) -> Self {
+        Self {
+            key: pem.key.expose_secret().to_owned(),
+            certificate: pem.certificate,
+        }
+    }
+}
+
+impl From<Plain> for Pem {
+    fn from(plain: Plain) -> Self {
+        Self {
+            certificate: plain.certificate,
+            key: plain.key.into(),
+        }
     }
 }
 
@@ -103,7 +130,8 @@ impl Pair {
             .map_err(|error| NotUsable::Certificate(error.to_string()))?;
         let not_after = Timestamp::from_second(parsed.validity().not_after.timestamp())
             .map_err(|error| NotUsable::Certificate(error.to_string()))?;
-        let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes()).map_err(|_| NotUsable::Key)?;
+        let key = PrivateKeyDer::from_pem_slice(pem.key.expose_secret().as_bytes())
+            .map_err(|_| NotUsable::Key)?;
         let certified =
             CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
                 rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => NotUsable::Apart,

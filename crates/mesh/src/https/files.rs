@@ -66,7 +66,7 @@ impl Files {
         };
         let pem = Pem {
             certificate: read("KAZMA_TLS_CERT", &self.certificate)?,
-            key: read("KAZMA_TLS_KEY", &self.key)?,
+            key: read("KAZMA_TLS_KEY", &self.key)?.into(),
         };
         pem.check()?;
         Ok(pem)

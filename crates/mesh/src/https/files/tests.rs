@@ -1,10 +1,12 @@
+use secrecy::ExposeSecret as _;
+
 use super::*;
 use crate::https::tests::pair;
 
 fn written(folder: &tempfile::TempDir, pem: &Pem) -> Files {
     let path = |name: &str| Utf8PathBuf::from_path_buf(folder.path().join(name)).unwrap();
     fs::write(path("cert.pem"), &pem.certificate).unwrap();
-    fs::write(path("key.pem"), &pem.key).unwrap();
+    fs::write(path("key.pem"), pem.key.expose_secret()).unwrap();
     Files::new(Some(&path("cert.pem")), Some(&path("key.pem")))
         .unwrap()
         .unwrap()
@@ -32,21 +34,22 @@ fn what_cannot_be_used_is_refused_with_the_setting_s_name() {
     let (good, other) = (pair(), pair());
     let with = |certificate: &str, key: &str| Pem {
         certificate: certificate.to_owned(),
-        key: key.to_owned(),
+        key: key.to_owned().into(),
     };
+    let (own, strange) = (good.key.expose_secret(), other.key.expose_secret());
     let broken = good.certificate.replacen("MII", "AII", 1);
     for (pem, says) in [
-        (with("", &good.key), "KAZMA_TLS_CERT: no certificate"),
-        (with("words", &good.key), "KAZMA_TLS_CERT: no certificate"),
-        (with(&broken, &good.key), "KAZMA_TLS_CERT: no certificate"),
-        (with(&good.key, &good.key), "KAZMA_TLS_CERT: no certificate"),
+        (with("", own), "KAZMA_TLS_CERT: no certificate"),
+        (with("words", own), "KAZMA_TLS_CERT: no certificate"),
+        (with(&broken, own), "KAZMA_TLS_CERT: no certificate"),
+        (with(own, own), "KAZMA_TLS_CERT: no certificate"),
         (with(&good.certificate, ""), "KAZMA_TLS_KEY: no private key"),
         (
             with(&good.certificate, &good.certificate),
             "KAZMA_TLS_KEY: no private key",
         ),
         (
-            with(&good.certificate, &other.key),
+            with(&good.certificate, strange),
             "KAZMA_TLS_KEY: it is not the key",
         ),
     ] {
@@ -102,7 +105,7 @@ async fn a_renewed_pair_is_told_of_once_it_is_whole() {
     fs::write(folder.path().join("cert.pem"), &second.certificate).unwrap();
     tokio::time::sleep(EVERY * 3).await;
     assert!(!told.has_changed().unwrap(), "half a pair was told of");
-    fs::write(folder.path().join("key.pem"), &second.key).unwrap();
+    fs::write(folder.path().join("key.pem"), second.key.expose_secret()).unwrap();
     told.changed().await.unwrap();
     assert_eq!(*told.borrow_and_update(), second);
 
