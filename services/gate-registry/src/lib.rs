@@ -4,6 +4,7 @@
 //! nothing is answered, announced or signed before its commit; time is its own clock's.
 
 pub mod audit;
+mod backup;
 mod error;
 mod extending;
 mod filing;

@@ -149,6 +149,7 @@ struct Families {
     turns: Gauges<1>,
     head: Gauges<0>,
     signed: Gauges<0>,
+    backup: Gauges<0>,
     queues: Queues,
     rules: Names,
 }
@@ -212,10 +213,21 @@ impl Metrics {
                 "The last record that a signed head covers; far behind the last one, signing fails.",
                 [],
             )?,
+            backup: meters.gauges(
+                "kazma_backup_last_success_timestamp_seconds",
+                "When the file `last-backup` in the registry's folder was touched, in seconds since 1970: whoever makes backups \
+                 does so once a copy is known to be good. Missing before the first.",
+                [],
+            )?,
             queues: Queues::new(meters)?,
             rules: Names::new(RULES),
             ended,
         })))
+    }
+
+    /// When the last backup was made.
+    pub(crate) fn backup(&self) -> Gauges<0> {
+        self.0.backup.clone()
     }
 
     /// Counts and tells what has become durable.

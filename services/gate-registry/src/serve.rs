@@ -12,7 +12,7 @@ use kazma_runtime::Lifecycle;
 use kazma_signing::SigningKey;
 use kazma_store::{Database, Place, Server, StoreError, registry::SCHEMA};
 
-use crate::{Error, LeafIssuer, Metrics, Parts, Registry, Token, router};
+use crate::{Error, LeafIssuer, Metrics, Parts, Registry, Token, backup, router};
 
 /// How the registry is set up.
 #[derive(Debug, Clone)]
@@ -119,6 +119,8 @@ pub async fn open(
 ) -> Result<Arc<Registry>, Error> {
     let database = database(&options).await?;
     let key = SigningKey::load_or_generate(&options.folder.join("permit.key"))?;
+    let metrics = Metrics::new(meters)?;
+    backup::show(metrics.backup(), options.folder.join(backup::STAMP), meters);
     let registry = Registry::start(Parts {
         database,
         clock,
@@ -127,7 +129,7 @@ pub async fn open(
         issuer,
         wait: options.wait,
         stop,
-        metrics: Metrics::new(meters)?,
+        metrics,
     })
     .await?;
     registry.show(meters);

@@ -69,7 +69,8 @@ fn prometheus_sees_every_service_and_an_alert_reaches_alertmanager() {
         block_on(async {
             until(&format!("{PROMETHEUS}/query?query=up"), |answer| {
                 let all = answer["data"]["result"].as_array().unwrap();
-                all.len() == 5 && all.iter().all(|one| one["value"][1] == "1")
+                // Five services, Alertmanager, and Prometheus itself.
+                all.len() == 7 && all.iter().all(|one| one["value"][1] == "1")
             })
             .await;
             until(&format!("{PROMETHEUS}/alerts"), |answer| {
