@@ -232,11 +232,8 @@ impl Engine {
         options.owner = owner.to_owned();
         let house = House::with(|broker| broker.tier = TierChoice::Docker(options)).await;
         house.until(|s| s.pool.idle == 2).await;
-        assert_eq!(
-            self.containers(owner).await.len(),
-            2,
-            "strays outlived the pass"
-        );
+        // An engine that is busy still has some in its list that it is taking away.
+        self.until(owner, 2).await;
         house.close().await;
         self.until(owner, 0).await;
     }
