@@ -11,6 +11,18 @@ use super::{
 };
 use crate::stack::PATIENCE;
 
+#[test]
+fn with_gvisor_the_card_says_so_and_the_story_is_the_same() {
+    let clone = Clone::fresh(&["runsc"]);
+    clone.up();
+    clone.people(async |api| {
+        let (thread, card) = asked(&api).await;
+        assert!(card.to_string().contains("runsc"), "{card}");
+        let reply = approved(&api, &thread, &card).await;
+        assert!(reply.contains("42"), "{reply}");
+    });
+}
+
 const PROMETHEUS: &str = "http://127.0.0.1:9091/api/v1";
 
 #[test]

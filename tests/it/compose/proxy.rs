@@ -1,10 +1,11 @@
-//! nginx in front, with TLS, and clients in a network namespace of their own.
+//! nginx or Caddy in front, with TLS, and clients in a network namespace of their own.
 
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use reqwest::{Certificate, Client, Method, StatusCode};
@@ -162,37 +163,77 @@ impl Visitor<'_> {
                 return view;
             }
             assert!(tokio::time::Instant::now() < deadline, "{view:#}");
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
 #[test]
 fn behind_nginx_the_story_from_elsewhere_and_each_client_s_own_address() {
-    let mut clone = Clone::fresh(&["nginx"]);
-    let tls = clone.folder.path().join("tls");
-    fs::create_dir(&tls).unwrap();
-    let pem = certificate(NAME, &tls.join("fullchain.pem"), &tls.join("privkey.pem"));
-    fs::set_permissions(tls.join("privkey.pem"), fs::Permissions::from_mode(0o644)).unwrap();
-    fs::set_permissions(clone.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    clone.set("KAZMA_TLS_FOLDER", tls.to_str().unwrap());
-    clone.set("KAZMA_PUBLIC_URL", &format!("https://{NAME}"));
+    let (clone, pem) = with_certificate("nginx");
     clone.others();
     clone.up();
-    // The link is one to the proxy, and nothing but the proxy has a published port.
+    nobody_else_is_published(&clone);
+    from_elsewhere(&clone, &pem);
+}
+
+/// A clone with a certificate for it and what the overlay needs.
+fn with_certificate(overlay: &'static str) -> (Clone, Certificate) {
+    let mut clone = Clone::fresh(&[overlay]);
+    let tls = clone.folder.path().join("tls");
+    fs::create_dir(&tls).unwrap();
+    let key = tls.join("privkey.pem");
+    let pem = certificate(NAME, &tls.join("fullchain.pem"), &key);
+    for (path, mode) in [(key.as_path(), 0o644), (clone.folder.path(), 0o755)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    clone.set("KAZMA_TLS_FOLDER", tls.to_str().unwrap());
+    clone.set("KAZMA_PUBLIC_URL", &format!("https://{NAME}"));
+    (clone, pem)
+}
+
+fn nobody_else_is_published(clone: &Clone) {
+    let ports = clone.inspect(&clone.container("gateway"))["HostConfig"]["PortBindings"].take();
+    let none = ports.as_object().is_none_or(serde_json::Map::is_empty);
+    assert!(none, "{ports}");
+}
+
+#[test]
+fn behind_caddy_the_same_with_a_certificate_of_its_own() {
+    let mut clone = Clone::fresh(&["caddy"]);
+    clone.set("KAZMA_PUBLIC_URL", &format!("https://{NAME}"));
+    // No authority of the web reaches this machine.
+    clone.set("KAZMA_CADDY_TLS", "tls internal");
+    clone.others();
+    clone.up();
+    let proxy = clone.container("proxy");
+    let authority = format!("{proxy}:/data/caddy/pki/authorities/local/root.crt");
+    let to = clone.folder.path().join("root.crt");
+    let deadline = Instant::now() + PATIENCE;
+    // It makes its authority once it runs.
+    while !clone
+        .program("docker", &["cp", &authority, to.to_str().unwrap()])
+        .status
+        .success()
+    {
+        assert!(Instant::now() < deadline, "Caddy makes no certificate");
+        block_on(tokio::time::sleep(Duration::from_millis(100)));
+    }
+    let pem = Certificate::from_pem(&fs::read(to).unwrap()).unwrap();
+    nobody_else_is_published(&clone);
+    from_elsewhere(&clone, &pem);
+}
+
+/// The story from another network, and whose address counts.
+fn from_elsewhere(clone: &Clone, pem: &Certificate) {
+    // Where people come in is not where the container listens.
     let link = clone.exec("gateway", &["login-link"]);
     assert!(link.contains(&format!("https://{NAME}/")), "{link}");
-    let ports = clone.inspect(&clone.container("gateway"))["HostConfig"]["PortBindings"].take();
-    assert!(
-        ports.as_object().is_none_or(serde_json::Map::is_empty),
-        "{ports}"
-    );
-
     let token = clone.token();
     let elsewhere = Elsewhere::beside(&clone.network);
     let [one, other] = [ONE, OTHER].map(|from| Visitor {
         from,
-        certificate: &pem,
+        certificate: pem,
     });
     within(&elsewhere.file(), || {
         block_on(async {
