@@ -1,4 +1,4 @@
-//! nginx or Caddy in front, with TLS, and clients in a network namespace of their own.
+//! nginx or Caddy in front, or TLS of the gateway's own, and clients in a network namespace of their own.
 
 use std::{
     fs,
@@ -174,7 +174,16 @@ fn behind_nginx_the_story_from_elsewhere_and_each_client_s_own_address() {
     clone.others();
     clone.up();
     nobody_else_is_published(&clone);
-    from_elsewhere(&clone, &pem);
+    from_elsewhere(&clone, &pem, "declared");
+}
+
+#[test]
+fn without_a_proxy_the_gateway_s_own_certificate() {
+    let (mut clone, pem) = with_certificate("tls");
+    clone.set("KAZMA_PUBLISH", "0.0.0.0:443");
+    clone.up();
+    // A proxy that nobody declared is what such headers look like; whose address counts does not change.
+    from_elsewhere(&clone, &pem, "undeclared_proxy");
 }
 
 /// A clone with a certificate for it and what the overlay needs.
@@ -221,11 +230,11 @@ fn behind_caddy_the_same_with_a_certificate_of_its_own() {
     }
     let pem = Certificate::from_pem(&fs::read(to).unwrap()).unwrap();
     nobody_else_is_published(&clone);
-    from_elsewhere(&clone, &pem);
+    from_elsewhere(&clone, &pem, "declared");
 }
 
 /// The story from another network, and whose address counts.
-fn from_elsewhere(clone: &Clone, pem: &Certificate) {
+fn from_elsewhere(clone: &Clone, pem: &Certificate, state: &str) {
     // Where people come in is not where the container listens.
     let link = clone.exec("gateway", &["login-link"]);
     assert!(link.contains(&format!("https://{NAME}/")), "{link}");
@@ -241,7 +250,7 @@ fn from_elsewhere(clone: &Clone, pem: &Certificate) {
             let (_, told) = one
                 .ask(Method::GET, "/api/auth/status", "", &Value::Null)
                 .await;
-            assert_eq!(told["proxy"]["state"], "declared", "{told}");
+            assert_eq!(told["proxy"]["state"], state, "{told}");
             // Ten wrong guesses lock out who guessed, and nobody else.
             for _ in 0..10 {
                 assert_eq!(one.guess().await, StatusCode::UNAUTHORIZED);
