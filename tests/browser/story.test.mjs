@@ -31,16 +31,24 @@ async function say(page, text) {
   await page.click("button.primary:has-text('Send')");
 }
 
-/// Waits for a card that waits; says what the page shows instead.
-async function cardOn(page) {
-  const card = waiting(page).first();
+/// Waits for something on a page; says what the page shows instead.
+async function there(page, what, locator, timeout) {
   try {
-    await card.waitFor({ timeout: 15_000 });
+    await locator.waitFor({ timeout });
   } catch (error) {
     const text = await page.evaluate(() => document.body.innerText);
-    throw new Error(`no card at ${page.url()}: ${text}\n${page.troubles}`, { cause: error });
+    throw new Error(`no ${what} at ${page.url()}: ${text}\n${page.troubles}`, { cause: error });
   }
+}
+
+async function cardOn(page) {
+  const card = waiting(page).first();
+  await there(page, "card", card, 15_000);
   return card;
+}
+
+async function answered(page, text) {
+  await there(page, `answer with ${text}`, page.locator(`.message.agent .body:has-text('${text}')`).first(), 30_000);
 }
 
 const waiting = (page) => page.locator("article.card[data-state=waiting]:visible");
@@ -53,7 +61,7 @@ test("approve: the whole code is on the card, and 45 comes back", async () => {
   assert.match(await card.innerText(), /native/);
   await picture(page, "card-light");
   await card.locator("[data-approve]").click();
-  await page.locator(".message.agent .body:has-text('45')").first().waitFor();
+  await answered(page, "45");
   await page.locator("article.card[data-state=ran]").first().waitFor({ state: "attached" });
   await picture(page, "ran-light");
   assert.deepEqual(page.troubles, []);
@@ -67,7 +75,7 @@ test("deny: nothing runs, the agent says so and goes on", async () => {
   const card = await cardOn(page);
   await picture(page, "card-dark");
   await card.locator("button.deny").first().click();
-  await page.locator(".message.agent .body:has-text('denied')").first().waitFor();
+  await answered(page, "denied");
   await say(page, "hello again");
   await page.locator(".message.agent").nth(1).waitFor();
   assert.deepEqual(page.troubles, []);
@@ -121,9 +129,36 @@ test("with two people a denial is a vote, and an approval settles", async () => 
   assert.deepEqual([vote.status, vote.body.settled, vote.body.votes.length], [200, false, 1]);
   const again = await stack.api("POST", `/api/gates/${gate}/decision`, decision);
   assert.deepEqual([again.status, again.body.votes.length], [200, 1]);
+  // The card says of the vote, and its button is elsewhere for it.
+  await card.locator(".caution").waitFor();
   await card.locator("[data-approve]").click();
-  await other.locator(".message.agent .body:has-text('111')").first().waitFor();
+  await answered(other, "111");
   await other.context().close();
+});
+
+test("a card that changes while the button is down waits for the release", async () => {
+  const link = (await stack.api("POST", "/api/auth/links", {})).body.login_url;
+  const page = await signedIn(chromium, link);
+  const thread = (await stack.api("POST", "/api/threads", {})).body.thread_id;
+  await stack.api("POST", `/api/threads/${thread}/messages`, { text: "run python: print(9*12)", wait: "blocking" });
+  await page.goto(`${stack.url}/threads/${thread}`);
+  const card = await cardOn(page);
+  const extend = card.locator("button:has-text('Extend'):visible");
+  await extend.waitFor();
+  const approve = card.locator("[data-approve]:enabled");
+  await approve.hover();
+  await page.mouse.down();
+  // The card loses a button and says another time; its part is fetched, and not yet shown.
+  const fetched = page.waitForResponse((answer) => answer.url().includes("/ui/gates/"));
+  const gate = await card.getAttribute("data-gate");
+  assert.equal((await stack.api("POST", `/api/gates/${gate}/extend`, {})).status, 200);
+  await (await fetched).finished();
+  await page.evaluate(() => new Promise((frame) => requestAnimationFrame(() => requestAnimationFrame(frame))));
+  assert.equal(await extend.count(), 1);
+  await page.mouse.up();
+  await answered(page, "108");
+  assert.deepEqual(page.troubles, []);
+  await page.context().close();
 });
 
 test("a card in its last minute can be given more time", async () => {
@@ -140,7 +175,7 @@ test("a card in its last minute can be given more time", async () => {
   await card.locator(".left:has-text('9:5')").waitFor();
   assert.equal(await more.count(), 0);
   await card.locator("[data-approve]").click();
-  await page.locator(".message.agent .body:has-text('42')").first().waitFor();
+  await answered(page, "42");
   assert.deepEqual(page.troubles, []);
   await page.context().close();
 });
@@ -163,7 +198,7 @@ test("a card survives a stop of everything, and runs once after it", async () =>
   await picture(page, "inbox");
   await Promise.all([page.waitForResponse(/decision$/), card.locator("[data-approve]").click()]);
   await page.goto(`${stack.url}/threads/${thread}`);
-  await page.locator(".message.agent .body:has-text('1048576')").first().waitFor();
+  await answered(page, "1048576");
   let view;
   do view = (await stack.api("GET", `/api/threads/${thread}`)).body;
   while (view.turns.at(-1).state !== "done");

@@ -56,10 +56,33 @@ function gateApprove(button) {
   const card = button.closest('[data-gate]');
   const whole = $('[data-whole]', card);
   const asleep = whole.scrollHeight > whole.clientHeight + 2 && !seen.has(version(card));
-  button.disabled = asleep;
+  button.disabled = asleep || moved.get(button) > performance.now();
   $('[data-hint]', card).hidden = !asleep;
   if (asleep) watcher.observe($('[data-end]', card));
 }
+
+// --- Nothing moves under a pressed pointer, and an Approve that came or moved by itself rests before it can be hit.
+
+const moved = new WeakMap();
+const place = (button) => { const { x, y } = button.getBoundingClientRect(); return `${Math.round(x)} ${Math.round(y)}`; };
+const places = () => new Map($$('[data-approve]').map((button) => [button, place(button)]));
+function rest(before) {
+  // By keyboard there is nothing to miss, and a button that sleeps would lose its focus.
+  const fresh = $$('[data-approve]').filter((button) => before.get(button) !== place(button) && button !== document.activeElement);
+  for (const button of fresh) moved.set(button, performance.now() + 400);
+  if (fresh.length) setTimeout(() => $$('[data-approve]').forEach(gateApprove), 410);
+}
+
+let [pressed, held, standing] = [false, false, new Map()];
+function release() {
+  pressed = false;
+  // After the click that this press may become.
+  if (held) setTimeout(catchUp);
+  held = false;
+}
+addEventListener('pointerdown', () => { pressed = true; }, true);
+for (const name of ['pointerup', 'pointercancel', 'blur']) addEventListener(name, release, true);
+addEventListener('pointermove', (event) => { if (pressed && !event.buttons) release(); }, true);
 
 function wake() {
   clocks();
@@ -116,7 +139,11 @@ async function onGate({ gate_id: gate, thread_id: thread, state }) {
 }
 
 const atEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
-const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
+function toEnd() {
+  const before = places();
+  scrollTo({ top: document.documentElement.scrollHeight });
+  rest(before);
+}
 
 const refetchMessages = later(async () => {
   const [thread, stay] = [$('[data-thread]')?.dataset.thread, !atEnd()];
@@ -187,6 +214,12 @@ function listen() {
 
 document.addEventListener('htmx:before:swap', (event) => {
   const { ctx } = event.detail;
+  standing = places();
+  if (pressed && ctx.request?.method !== 'POST') {
+    held = true;
+    event.preventDefault();
+    return;
+  }
   const card = /^\/(ui\/)?gates\//.test(ctx.request?.action ?? '');
   const fits = card ? ctx.text.includes('data-gate=') : ctx.response?.status < 400;
   if (!fits) event.preventDefault();
@@ -195,6 +228,7 @@ document.addEventListener('htmx:before:swap', (event) => {
 
 document.addEventListener('htmx:after:swap', (event) => {
   const { ctx } = event.detail;
+  rest(standing);
   wake();
   if (ctx.request?.method !== 'POST') return;
   const gate = /^\/gates\/([^/]+)\/decision/.exec(ctx.request.action)?.[1];
