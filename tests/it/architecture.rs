@@ -129,7 +129,7 @@ fn the_pure_crates_neither_await_nor_reach_out() {
     let workspace = Workspace::load();
     for name in PURE {
         let whole = workspace.whole(name);
-        for banned in ["tokio", "axum", "sqlx", "reqwest", "rustls"] {
+        for banned in ["tokio", "axum", "sqlx", "rusqlite", "reqwest", "rustls"] {
             assert!(!whole.contains(banned), "{name} comes to {banned}");
         }
     }
@@ -154,6 +154,7 @@ fn each_power_has_one_crate_that_holds_it() {
     let workspace = Workspace::load();
     for (power, holders) in [
         ("sqlx", &["kazma-store"][..]),
+        ("rusqlite", &["kazma-store"]),
         ("rustls", &["kazma-mesh"]),
         ("tokio-rustls", &["kazma-mesh"]),
         ("rcgen", &["kazma-mesh"]),
@@ -244,7 +245,9 @@ fn no_program_is_built_with_what_lets_tests_through_the_guard() {
 #[test]
 fn the_central_crates_are_there_once() {
     let workspace = Workspace::load();
-    for single in ["rustls", "axum", "hyper", "tokio", "sqlx", "reqwest", "h2"] {
+    for single in [
+        "rustls", "axum", "hyper", "tokio", "sqlx", "rusqlite", "reqwest", "h2",
+    ] {
         let versions = workspace
             .names
             .values()

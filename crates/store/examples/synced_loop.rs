@@ -4,42 +4,25 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::{
-    ConnectOptions as _,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
-};
+use rusqlite::Connection;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("which folder?")?;
     let rounds: usize = arguments.next().map_or(Ok(200), |n| n.parse())?;
-    let path = std::path::Path::new(&folder).join("synced_loop.db");
-    let mut connection = SqliteConnectOptions::new()
-        .filename(&path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .connect()
-        .await?;
-    sqlx::query(
-        "CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY, state TEXT NOT NULL) STRICT",
-    )
-    .execute(&mut connection)
-    .await?;
+    let connection = Connection::open(std::path::Path::new(&folder).join("synced_loop.db"))?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+         CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY, state TEXT NOT NULL) STRICT",
+    )?;
+    let mut insert = connection.prepare("INSERT INTO calls (state) VALUES ('pending')")?;
+    let mut update = connection.prepare("UPDATE calls SET state = ?1 WHERE id = ?2")?;
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         let begun = Instant::now();
-        let id = sqlx::query("INSERT INTO calls (state) VALUES ('pending')")
-            .execute(&mut connection)
-            .await?
-            .last_insert_rowid();
+        let id = insert.insert([])?;
         for state in ["approved", "claimed", "settled"] {
-            sqlx::query("UPDATE calls SET state = $1 WHERE id = $2")
-                .bind(state)
-                .bind(id)
-                .execute(&mut connection)
-                .await?;
+            update.execute((state, id))?;
         }
         times.push(begun.elapsed());
     }

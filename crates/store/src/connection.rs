@@ -1,14 +1,6 @@
 //! A connection to either database. What differs between the two is here and in their own modules.
 
-use sqlx::{Connection as _, Encode, SqlSafeStr, SqliteConnection, Type, query::Query};
-
-use crate::{
-    StoreError,
-    postgres::Session,
-    row::Row,
-    sqlite,
-    statement::{Statement, Value},
-};
+use crate::{StoreError, postgres::Session, row::Row, sqlite, statement::Statement};
 
 /// Begins a transaction with a savepoint for its first request. It takes no lock before it writes.
 pub(crate) const BEGIN: &str = "BEGIN; SAVEPOINT request";
@@ -33,7 +25,7 @@ pub(crate) enum Committed {
 /// A connection.
 #[derive(Debug)]
 pub(crate) enum Connection {
-    Sqlite(SqliteConnection),
+    Sqlite(rusqlite::Connection),
     Postgres(Session),
 }
 
@@ -42,8 +34,8 @@ impl Connection {
     pub(crate) async fn all(&mut self, statement: Statement) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             Self::Sqlite(connection) => {
-                let rows = bound(statement.sql, statement.values).fetch_all(connection);
-                rows.await?.into_iter().map(Row::Sqlite).collect()
+                let rows = sqlite::rows(connection, &statement, usize::MAX)?;
+                rows.into_iter().map(Row::Sqlite).collect()
             }
             Self::Postgres(session) => {
                 let rows = session.all(statement).await?;
@@ -59,8 +51,8 @@ impl Connection {
     ) -> Result<Option<Row>, StoreError> {
         Ok(match self {
             Self::Sqlite(connection) => {
-                let row = bound(statement.sql, statement.values).fetch_optional(connection);
-                row.await?.map(Row::Sqlite)
+                let rows = sqlite::rows(connection, &statement, 1)?;
+                rows.into_iter().next().map(Row::Sqlite)
             }
             Self::Postgres(session) => session.optional(statement).await?.map(Row::Postgres),
         })
@@ -69,10 +61,7 @@ impl Connection {
     /// Runs a statement and says how many rows it changed.
     pub(crate) async fn execute(&mut self, statement: Statement) -> Result<u64, StoreError> {
         match self {
-            Self::Sqlite(connection) => {
-                let done = bound(statement.sql, statement.values).execute(connection);
-                Ok(done.await?.rows_affected())
-            }
+            Self::Sqlite(connection) => sqlite::execute(connection, &statement),
             Self::Postgres(session) => session.execute(statement).await,
         }
     }
@@ -80,10 +69,7 @@ impl Connection {
     /// Runs statements without values, one after the other.
     pub(crate) async fn run(&mut self, statements: &'static str) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(connection) => {
-                sqlx::raw_sql(statements).execute(connection).await?;
-                Ok(())
-            }
+            Self::Sqlite(connection) => Ok(connection.execute_batch(statements)?),
             Self::Postgres(session) => session.run(statements).await,
         }
     }
@@ -110,7 +96,7 @@ impl Connection {
     /// Makes everything durable.
     pub(crate) async fn commit(&mut self) -> Committed {
         match self {
-            Self::Sqlite(connection) => sqlite::commit(connection).await,
+            Self::Sqlite(connection) => sqlite::commit(connection),
             Self::Postgres(session) => session.commit().await,
         }
     }
@@ -129,28 +115,8 @@ impl Connection {
 
     pub(crate) async fn close(self) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(connection) => Ok(connection.close().await?),
+            Self::Sqlite(connection) => connection.close().map_err(|(_, error)| error.into()),
             Self::Postgres(session) => session.close().await,
         }
     }
-}
-
-/// The driver's query with its values.
-pub(crate) fn bound<DB>(
-    sql: impl SqlSafeStr,
-    values: impl IntoIterator<Item = Value>,
-) -> Query<'static, DB, DB::Arguments>
-where
-    DB: sqlx::Database,
-    for<'t> Option<i64>: Encode<'t, DB> + Type<DB>,
-    for<'t> Option<String>: Encode<'t, DB> + Type<DB>,
-    for<'t> Option<Vec<u8>>: Encode<'t, DB> + Type<DB>,
-{
-    values
-        .into_iter()
-        .fold(sqlx::query(sql), |query, value| match value {
-            Value::Number(number) => query.bind(number),
-            Value::Text(text) => query.bind(text),
-            Value::Bytes(bytes) => query.bind(bytes),
-        })
 }

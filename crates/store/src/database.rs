@@ -5,15 +5,18 @@ use std::{fmt, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use futures_util::future::BoxFuture;
-use sqlx::ConnectOptions as _;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex, mpsc, oneshot},
+    task::spawn_blocking,
+};
 
 use crate::{
     Migration, Schema, Server, StoreError,
     connection::Connection,
     ground, migrate,
     postgres::{Role, Session},
-    sqlite,
+    sqlite::{self, Access},
     tx::Tx,
     writer::{Command, OnCommitFailure, QUEUE, Request, Writer, guarded},
 };
@@ -107,16 +110,16 @@ impl Database {
         let lock = ground::lock(path)?;
         // SQLite gives its side files the permissions of the database.
         drop(ground::private(path)?);
-        let mut connection = sqlite::settings(path).connect().await?;
-        migrate::on_sqlite(&mut connection, migrations).await?;
+        let mut connection = sqlite::open(path, Access::Write)?;
+        migrate::on_sqlite(&mut connection, migrations)?;
         let readers = Readers::new();
         for _ in 0..READERS {
-            let reader = sqlite::settings(path).read_only(true).connect().await?;
+            let reader = sqlite::open(path, Access::Read)?;
             readers.add(Connection::Sqlite(reader)).await?;
         }
         let writer = Connection::Sqlite(connection);
         let place = Place::File(path.to_owned());
-        Ok(Self::start(place, writer, readers, Some(lock), options))
+        Self::start(place, writer, readers, Some(lock), options)
     }
 
     /// Opens the schema on `server`, made if it is not there, and brings it to the given one.
@@ -136,13 +139,7 @@ impl Database {
         }
         let writer = Connection::Postgres(writer);
         let place = Place::Server(server.clone());
-        Ok(Self::start(
-            place,
-            writer,
-            readers,
-            None,
-            Options::default(),
-        ))
+        Self::start(place, writer, readers, None, Options::default())
     }
 
     /// Opens the database at `place`, wherever that is.
@@ -163,7 +160,7 @@ impl Database {
         readers: Readers,
         lock: Option<ground::Lock>,
         options: Options,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
         let (writer, commands) = mpsc::channel(QUEUE);
         let task = Writer {
             tx: Tx::new(connection),
@@ -171,12 +168,25 @@ impl Database {
             on_commit_failure: options.on_commit_failure,
             lock,
         };
-        tokio::spawn(task.serve());
-        Self(Arc::new(Inner {
+        match &place {
+            // A request is one hand-over to that thread, and its statements wait for nobody.
+            Place::File(path) => {
+                let runtime = Handle::current();
+                std::thread::Builder::new()
+                    .name("writer".to_owned())
+                    .spawn(move || runtime.block_on(task.serve()))
+                    .map_err(|source| StoreError::Io {
+                        path: path.clone(),
+                        source,
+                    })?;
+            }
+            Place::Server(_) => drop(tokio::spawn(task.serve())),
+        }
+        Ok(Self(Arc::new(Inner {
             place,
             writer,
             readers,
-        }))
+        })))
     }
 
     /// Reads the database at `place` beside the process that writes it, without a lock.
@@ -231,15 +241,22 @@ impl Database {
         T: Send + 'static,
     {
         let database = Arc::clone(&self.0);
-        // In a task of its own, so that a connection comes back even when the caller stops waiting.
-        tokio::spawn(async move {
-            let mut tx = database.readers.take().await?;
+        let mut tx = database.readers.take().await?;
+        let file = matches!(database.place, Place::File(_));
+        let read = async move {
             let result = view(&mut tx, f).await;
             database.readers.put_back(tx).await;
             result
-        })
-        .await
-        .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
+        };
+        // In a task of its own, so that a connection comes back even when the caller stops waiting.
+        let task = if file {
+            let runtime = Handle::current();
+            spawn_blocking(move || runtime.block_on(read))
+        } else {
+            tokio::spawn(read)
+        };
+        task.await
+            .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
     }
 
     /// How many requests wait for the writer, and how many may.
@@ -266,12 +283,7 @@ impl Database {
 /// One more connection that reads.
 async fn reader(place: &Place) -> Result<Connection, StoreError> {
     Ok(match place {
-        Place::File(path) => {
-            let settings = sqlite::settings(path)
-                .create_if_missing(false)
-                .read_only(true);
-            Connection::Sqlite(settings.connect().await?)
-        }
+        Place::File(path) => Connection::Sqlite(sqlite::open(path, Access::Read)?),
         Place::Server(server) => {
             Connection::Postgres(Session::open(server.clone(), Role::Reader).await?)
         }

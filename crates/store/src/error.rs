@@ -1,6 +1,7 @@
 //! What can go wrong with a database.
 
 use camino::Utf8PathBuf;
+use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE};
 
 /// Why the store could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -123,14 +124,55 @@ pub enum StoreError {
     Closed,
 }
 
-/// What the database driver said.
+/// What the database or its driver said.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct SqlError(#[from] sqlx::Error);
+pub enum SqlError {
+    /// A server.
+    #[error(transparent)]
+    Server(#[from] sqlx::Error),
+    /// A file.
+    #[error(transparent)]
+    File(rusqlite::Error),
+    /// A statement that always has a row had none.
+    #[error("no row where there is always one")]
+    NoRow,
+    /// A placeholder got no value.
+    #[error("placeholder {place} has no value")]
+    Unbound {
+        /// Which one, from 1.
+        place: usize,
+    },
+    /// A column is missing, or does not hold what it must.
+    #[error("column {name} is missing or of another type")]
+    Column {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl SqlError {
+    pub(crate) fn column(name: &str) -> Self {
+        Self::Column {
+            name: name.to_owned(),
+        }
+    }
+}
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Sql(SqlError(error))
+        Self::Sql(SqlError::Server(error))
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(SqlError::File(error))
+    }
+}
+
+impl From<SqlError> for StoreError {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
     }
 }
 
@@ -152,12 +194,16 @@ impl StoreError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Full => true,
-            Self::Sql(SqlError(sqlx::Error::Database(error)))
-            | Self::Commit(SqlError(sqlx::Error::Database(error))) => {
-                // SQLITE_FULL, and PostgreSQL's disk_full.
-                let code = error.code();
-                code.is_some_and(|code| code == "13" || code == "53100")
-            }
+            Self::Sql(error) | Self::Commit(error) => match error {
+                // PostgreSQL's disk_full.
+                SqlError::Server(sqlx::Error::Database(error)) => {
+                    error.code().is_some_and(|code| code == "53100")
+                }
+                SqlError::File(error) => {
+                    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+                }
+                _ => false,
+            },
             _ => false,
         }
     }
@@ -181,7 +227,13 @@ impl StoreError {
     /// Whether a row with this key is already there.
     pub fn is_taken(&self) -> bool {
         match self {
-            Self::Sql(SqlError(sqlx::Error::Database(error))) => error.is_unique_violation(),
+            Self::Sql(SqlError::Server(sqlx::Error::Database(error))) => {
+                error.is_unique_violation()
+            }
+            Self::Sql(SqlError::File(error)) => error.sqlite_error().is_some_and(|error| {
+                [SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE]
+                    .contains(&error.extended_code)
+            }),
             _ => false,
         }
     }

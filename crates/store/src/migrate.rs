@@ -1,9 +1,9 @@
 //! Bringing a database to the schema of this build.
 
 use kazma_domain::Digest;
-use sqlx::{Connection as _, PgConnection, Postgres, Row as _, Sqlite, SqliteConnection};
+use sqlx::{Connection as _, PgConnection, Row as _};
 
-use crate::{StoreError, connection::bound, statement::Value};
+use crate::{StoreError, postgres, sqlite, statement::Statement};
 
 /// One step of a schema. A step that was released never changes; a later one amends it.
 #[derive(Debug, Clone, Copy)]
@@ -29,29 +29,24 @@ const APPLIED: &str = "SELECT version, digest FROM migrations ORDER BY version";
 const RECORD: &str = "INSERT INTO migrations (version, name, digest) VALUES ($1, $2, $3)";
 
 /// Applies the steps that are missing, each in one transaction with its record.
-pub(crate) async fn on_sqlite(
-    connection: &mut SqliteConnection,
+pub(crate) fn on_sqlite(
+    connection: &mut rusqlite::Connection,
     steps: &'static [Migration],
 ) -> Result<(), StoreError> {
-    sqlx::raw_sql(
+    connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS migrations (
             version INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL) STRICT",
-    )
-    .execute(&mut *connection)
-    .await?;
-    let applied: Vec<(i64, String)> = sqlx::query(APPLIED)
-        .fetch_all(&mut *connection)
-        .await?
-        .iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-        .collect::<Result<_, sqlx::Error>>()?;
+    )?;
+    let applied: Vec<(i64, String)> =
+        sqlite::rows(connection, &Statement::new(APPLIED), usize::MAX)?
+            .iter()
+            .map(|row| Ok((row.get("version")?, row.get("digest")?)))
+            .collect::<Result<_, StoreError>>()?;
     for step in missing(&applied, steps)? {
-        let mut tx = connection.begin().await?;
-        sqlx::raw_sql(step.sql).execute(&mut *tx).await?;
-        bound::<Sqlite>(RECORD, record(step))
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
+        let tx = connection.transaction()?;
+        tx.execute_batch(step.sql)?;
+        sqlite::execute(&tx, &record(step))?;
+        tx.commit()?;
     }
     Ok(())
 }
@@ -76,9 +71,7 @@ pub(crate) async fn on_postgres(
     for step in missing(&applied, steps)? {
         let mut tx = connection.begin().await?;
         sqlx::raw_sql(step.sql).execute(&mut *tx).await?;
-        bound::<Postgres>(RECORD, record(step))
-            .execute(&mut *tx)
-            .await?;
+        postgres::query(record(step)).execute(&mut *tx).await?;
         tx.commit().await?;
     }
     Ok(())
@@ -115,6 +108,9 @@ fn digest(step: &Migration) -> String {
     Digest::of_bytes(step.sql.as_bytes()).to_string()
 }
 
-fn record(step: &Migration) -> [Value; 3] {
-    [step.version.into(), step.name.into(), digest(step).into()]
+fn record(step: &Migration) -> Statement {
+    Statement::new(RECORD)
+        .bind(step.version)
+        .bind(step.name)
+        .bind(digest(step))
 }

@@ -5,7 +5,7 @@ mod session;
 
 pub use server::Server;
 pub use session::Look;
-pub(crate) use session::{Role, Session};
+pub(crate) use session::{Role, Session, query};
 
 #[cfg(test)]
 mod passage;

@@ -3,35 +3,32 @@
 use jiff::Timestamp;
 use kazma_domain::{Digest, Id, id::Kind};
 use serde::{Serialize, de::DeserializeOwned};
-use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, postgres::PgRow, sqlite::SqliteRow};
+use sqlx::{Decode, Postgres, Row as _, Type, postgres::PgRow};
 use uuid::Uuid;
 
-use crate::StoreError;
+use crate::{StoreError, sqlite};
 
 /// A row of either database.
 pub(crate) enum Row {
-    Sqlite(SqliteRow),
+    Sqlite(sqlite::Row),
     Postgres(PgRow),
 }
 
 /// What a column of either database decodes to.
 pub(crate) trait Column<'r>:
-    Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
+    sqlite::Readable<'r> + Decode<'r, Postgres> + Type<Postgres>
 {
 }
 
-impl<'r, T> Column<'r> for T where
-    T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
-{
-}
+impl<'r, T> Column<'r> for T where T: sqlite::Readable<'r> + Decode<'r, Postgres> + Type<Postgres> {}
 
 impl Row {
     /// A column as the driver decodes it.
     pub(crate) fn get<'r, T: Column<'r>>(&'r self, column: &str) -> Result<T, StoreError> {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column),
-            Self::Postgres(row) => row.try_get(column),
-        }?)
+        match self {
+            Self::Sqlite(row) => row.get(column),
+            Self::Postgres(row) => Ok(row.try_get(column)?),
+        }
     }
 }
 

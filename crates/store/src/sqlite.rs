@@ -1,131 +1,253 @@
-//! SQLite: its settings, and statements that travel together.
+//! SQLite: its settings, and statements on the thread of whoever asks.
 //!
-//! The driver runs SQLite on a thread of its own, and waking it costs more than most statements do.
+//! **Invariant:** nothing here waits for another thread. The writer and every reader are on threads that may block
+//! ([`crate::Database`]), so that a whole request is one hand-over and not one for each statement.
 
 use std::time::Duration;
 
 use camino::Utf8Path;
-use futures_util::StreamExt as _;
-use kazma_faults::{Check, wrong};
-use sqlx::{
-    AssertSqlSafe, Sqlite, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+use rusqlite::{
+    CachedStatement, Connection, OpenFlags, ToSql,
+    config::DbConfig,
+    types::{ToSqlOutput, Value as Cell, ValueRef},
 };
 
 use crate::{
     StoreError,
-    connection::{Committed, bound},
-    statement::Statement,
+    connection::{BEGIN, Committed},
+    error::SqlError,
+    statement::{Statement, Value},
 };
 
-/// Keeps everything, and begins anew.
-const COMMIT: &str = "RELEASE request; COMMIT; BEGIN; SAVEPOINT request";
+/// How long a lock of another connection is waited for.
+const BUSY: Duration = Duration::from_secs(5);
+/// Statements that stay prepared on each connection.
+const PREPARED: usize = 256;
+/// For every connection. A service may write into its own folder alone, and what a statement sets aside may be secret.
+const SETTINGS: &str =
+    "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY";
+/// For the one that writes. Pages written again and again are folded into the file once: 32 MiB of log, not 4.
+const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+     PRAGMA wal_autocheckpoint = 8000; PRAGMA journal_size_limit = 67108864";
 
-/// How a file is opened.
-pub(crate) fn settings(path: &Utf8Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(Duration::from_secs(5))
-        .statement_cache_capacity(256)
-        .pragma("trusted_schema", "OFF")
-        // A service may write into its own folder alone, and what a statement sets aside may be secret.
-        .pragma("temp_store", "MEMORY")
-        // Pages written again and again are folded into the file once: 32 MiB of log, not 4.
-        .pragma("wal_autocheckpoint", "8000")
-        .pragma("journal_size_limit", "67108864")
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It writes; the file is made where there is none.
+    Write,
+    /// It reads a file that is there.
+    Read,
 }
 
-/// Makes everything durable, and begins the next transaction. Each statement that is through yields one
-/// result, so the count says which one failed.
-pub(crate) async fn commit(connection: &mut SqliteConnection) -> Committed {
-    let mut results = sqlx::raw_sql(COMMIT).execute_many(connection);
-    let mut through = 0;
-    loop {
-        match results.next().await {
-            Some(Ok(_)) => through += 1,
-            None => return Committed::Yes { begun: true },
-            Some(Err(error)) => {
-                let error = StoreError::from(error);
-                return match through {
-                    0 => Committed::Lost(error),
-                    1 if error.is_full() => Committed::Full,
-                    1 => Committed::Unknown(error),
-                    _ => Committed::Yes { begun: false },
-                };
-            }
-        }
+/// Opens the file at `path`.
+pub(crate) fn open(path: &Utf8Path, access: Access) -> Result<Connection, StoreError> {
+    let flags = match access {
+        Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+    };
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED);
+    connection.execute_batch(SETTINGS)?;
+    // A plan never depends on values; else statements are prepared again whenever a partial index might do.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    if access == Access::Write {
+        connection.execute_batch(WRITING)?;
+    }
+    Ok(connection)
+}
+
+/// Makes everything durable, and begins the next transaction.
+pub(crate) fn commit(connection: &Connection) -> Committed {
+    if let Err(error) = connection.execute_batch("RELEASE request") {
+        return Committed::Lost(error.into());
+    }
+    if let Err(error) = connection.execute_batch("COMMIT") {
+        let error = StoreError::from(error);
+        return if error.is_full() {
+            Committed::Full
+        } else {
+            Committed::Unknown(error)
+        };
+    }
+    Committed::Yes {
+        begun: connection.execute_batch(BEGIN).is_ok(),
     }
 }
 
-/// Runs statements that change one row each as one text.
-pub(crate) async fn write(
-    connection: &mut SqliteConnection,
-    statements: Vec<Statement>,
-) -> Result<(), StoreError> {
-    let sql = together(&statements);
-    let expected = u64::try_from(statements.len()).unwrap_or(u64::MAX);
-    let may_be_stale = statements.iter().find_map(|one| one.seen.clone());
-    let values = statements.into_iter().flat_map(|one| one.values);
-    // Every text is put together from the constants of this crate; values are bound.
-    let done = bound::<Sqlite>(AssertSqlSafe(sql), values)
-        .execute(connection)
-        .await?;
-    // Each write changes one row, or the row is not the one that was seen.
-    if wrong(Check::Version, done.rows_affected() != expected) {
-        return Err(StoreError::stale(may_be_stale));
+/// The rows of a statement, `most` of them at most.
+pub(crate) fn rows(
+    connection: &Connection,
+    statement: &Statement,
+    most: usize,
+) -> Result<Vec<Row>, StoreError> {
+    let mut prepared = connection.prepare_cached(statement.sql)?;
+    bind(&mut prepared, &statement.values)?;
+    let names: Names = prepared.column_names().map(Box::from).collect();
+    let mut found = Vec::new();
+    let mut rows = prepared.raw_query();
+    while found.len() < most
+        && let Some(row) = rows.next()?
+    {
+        let cells = (0..names.len())
+            .map(|column| row.get(column))
+            .collect::<Result<_, _>>()?;
+        found.push(Row {
+            names: names.clone(),
+            cells,
+        });
+    }
+    Ok(found)
+}
+
+/// Runs a statement and says how many rows it changed.
+pub(crate) fn execute(connection: &Connection, statement: &Statement) -> Result<u64, StoreError> {
+    let mut prepared = connection.prepare_cached(statement.sql)?;
+    bind(&mut prepared, &statement.values)?;
+    let changed = prepared.raw_execute()?;
+    Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+}
+
+/// Gives every placeholder its value. To SQLite `$2` is a name, and counts by where it first stands.
+fn bind(prepared: &mut CachedStatement<'_>, values: &[Value]) -> Result<(), StoreError> {
+    for place in 1..=prepared.parameter_count() {
+        let value = prepared
+            .parameter_name(place)
+            .and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok())
+            .and_then(|number| values.get(number.checked_sub(1)?))
+            .ok_or(SqlError::Unbound { place })?;
+        prepared.raw_bind_parameter(place, value)?;
     }
     Ok(())
 }
 
-/// The statements in one text, their placeholders counted through.
-fn together(statements: &[Statement]) -> String {
-    let mut text = String::with_capacity(statements.iter().map(|one| one.sql.len() + 8).sum());
-    let mut offset = 0;
-    for statement in statements {
-        let mut rest = statement.sql;
-        while let Some((before, after)) = rest.split_once('$') {
-            text.push_str(before);
-            text.push('$');
-            let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-            let (number, left) = after.split_at(digits);
-            // A `$` without a number is no placeholder; it stays what it is.
-            match number.parse::<usize>() {
-                Ok(number) => text.push_str(&(number + offset).to_string()),
-                Err(_) => text.push_str(number),
-            }
-            rest = left;
-        }
-        text.push_str(rest);
-        text.push_str(";\n");
-        offset += statement.values.len();
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Number(Some(number)) => ValueRef::Integer(*number),
+            Self::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(Some(bytes)) => ValueRef::Blob(bytes),
+            Self::Number(None) | Self::Text(None) | Self::Bytes(None) => ValueRef::Null,
+        }))
     }
-    text
+}
+
+type Names = std::sync::Arc<[Box<str>]>;
+
+/// A row, read out.
+#[derive(Debug)]
+pub(crate) struct Row {
+    names: Names,
+    cells: Vec<Cell>,
+}
+
+impl Row {
+    /// What stands in a column.
+    pub(crate) fn get<'r, T: Readable<'r>>(&'r self, column: &str) -> Result<T, StoreError> {
+        let at = self.names.iter().position(|name| **name == *column);
+        let cell = at.and_then(|at| self.cells.get(at));
+        let read = cell.and_then(T::read);
+        read.ok_or_else(|| SqlError::column(column).into())
+    }
+}
+
+/// What a cell can be read as. A number is not a text, and nothing is neither.
+pub(crate) trait Readable<'r>: Sized {
+    fn read(cell: &'r Cell) -> Option<Self>;
+}
+
+macro_rules! readable {
+    ($($type:ty => $variant:ident, |$value:ident| $read:expr;)+) => {
+        $(
+            impl<'r> Readable<'r> for $type {
+                fn read(cell: &'r Cell) -> Option<Self> {
+                    match cell {
+                        Cell::$variant($value) => Some($read),
+                        _ => None,
+                    }
+                }
+            }
+        )+
+    };
+}
+
+readable! {
+    i64 => Integer, |number| *number;
+    &'r str => Text, |text| text;
+    String => Text, |text| text.clone();
+    &'r [u8] => Blob, |bytes| bytes;
+    Vec<u8> => Blob, |bytes| bytes.clone();
+}
+
+impl<'r, T: Readable<'r>> Readable<'r> for Option<T> {
+    fn read(cell: &'r Cell) -> Option<Self> {
+        match cell {
+            Cell::Null => Some(None),
+            other => T::read(other).map(Some),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn memory() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, bytes BLOB) STRICT";
+        connection.execute_batch(table).unwrap();
+        connection
+    }
+
     #[test]
-    fn placeholders_are_counted_through() {
-        let statements = [
-            Statement::new("UPDATE a SET x = $2 WHERE id = $1 AND y = $2")
-                .bind(1_i64)
-                .bind("x"),
-            Statement::new("INSERT INTO b VALUES ($1)").bind(None::<i64>),
-            Statement::new("INSERT INTO c VALUES ($1, '$', $2)")
-                .bind(2_i64)
-                .bind(3_i64),
-        ];
-        assert_eq!(
-            together(&statements),
-            "UPDATE a SET x = $2 WHERE id = $1 AND y = $2;\n\
-             INSERT INTO b VALUES ($3);\n\
-             INSERT INTO c VALUES ($4, '$', $5);\n"
-        );
+    fn a_placeholder_is_its_number_wherever_it_stands() {
+        let connection = memory();
+        let put = Statement::new("INSERT INTO t (bytes, name, id) VALUES ($3, $2, $1)")
+            .bind(7_i64)
+            .bind("$1 is text")
+            .bind(None::<uuid::Uuid>);
+        assert_eq!(execute(&connection, &put).unwrap(), 1);
+        let twice =
+            Statement::new("SELECT id, name, bytes FROM t WHERE id < $2 OR id = $1 OR id > $2")
+                .bind(7_i64)
+                .bind(7_i64);
+        let found = rows(&connection, &twice, usize::MAX).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].get::<i64>("id").unwrap(), 7);
+        assert_eq!(found[0].get::<&str>("name").unwrap(), "$1 is text");
+        assert_eq!(found[0].get::<Option<&[u8]>>("bytes").unwrap(), None);
+    }
+
+    #[test]
+    fn a_value_that_is_missing_is_an_error_and_not_nothing() {
+        let short = Statement::new("INSERT INTO t (id, name) VALUES ($1, $2)").bind(1_i64);
+        let error = execute(&memory(), &short).unwrap_err();
+        assert!(matches!(
+            error,
+            StoreError::Sql(SqlError::Unbound { place: 2 })
+        ));
+    }
+
+    #[test]
+    fn a_column_of_another_type_names_itself() {
+        let one = Statement::new("SELECT 'seven' AS number, NULL AS gap");
+        let row = rows(&memory(), &one, 1).unwrap().remove(0);
+        for column in ["number", "gap", "absent"] {
+            let error = row.get::<i64>(column).unwrap_err();
+            let StoreError::Sql(error) = error else {
+                panic!("{error}");
+            };
+            assert!(error.to_string().contains(column), "{error}");
+        }
+    }
+
+    #[test]
+    fn as_many_rows_as_asked_for_and_the_statement_can_be_used_again() {
+        let connection = memory();
+        let many = Statement::new("SELECT value FROM json_each('[1,2,3]')");
+        assert_eq!(rows(&connection, &many, 1).unwrap().len(), 1);
+        let all = rows(&connection, &many, usize::MAX).unwrap();
+        let numbers: Vec<i64> = all.iter().map(|row| row.get("value").unwrap()).collect();
+        assert_eq!(numbers, [1, 2, 3]);
     }
 }

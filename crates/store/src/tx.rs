@@ -3,7 +3,7 @@
 use kazma_faults::{Check, wrong};
 
 use crate::{
-    StoreError, connection::Connection, registry::tail::Tail, row::Row, sqlite,
+    StoreError, connection::Connection, error::SqlError, registry::tail::Tail, row::Row,
     statement::Statement,
 };
 
@@ -43,7 +43,7 @@ impl Tx {
     /// The first row of a statement that always has one.
     pub(crate) async fn one(&mut self, statement: Statement) -> Result<Row, StoreError> {
         let row = self.optional(statement).await?;
-        row.ok_or_else(|| sqlx::Error::RowNotFound.into())
+        row.ok_or_else(|| SqlError::NoRow.into())
     }
 
     /// Runs a statement at once and says how many rows it changed.
@@ -67,19 +67,14 @@ impl Tx {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let statements = std::mem::take(&mut self.waiting);
-        match &mut self.connection {
-            Connection::Sqlite(connection) => sqlite::write(connection, statements).await,
-            Connection::Postgres(session) => {
-                for mut statement in statements {
-                    let seen = statement.seen.take();
-                    let changed = session.execute(statement).await?;
-                    if wrong(Check::Version, changed != 1) {
-                        return Err(StoreError::stale(seen));
-                    }
-                }
-                Ok(())
+        for mut statement in std::mem::take(&mut self.waiting) {
+            let seen = statement.seen.take();
+            let changed = self.connection.execute(statement).await?;
+            // Each write changes one row, or the row is not the one that was seen.
+            if wrong(Check::Version, changed != 1) {
+                return Err(StoreError::stale(seen));
             }
         }
+        Ok(())
     }
 }

@@ -290,11 +290,12 @@ impl App {
     /// Tells the news until the end, and notes how far they were told.
     pub async fn follow(&self) {
         let (registry, stop) = (Arc::clone(&self.0.means.registry), self.stop().clone());
-        tokio::join!(self.hub().follow(registry, stop), self.note_cursor());
+        // Before the first of them is told.
+        let noted = self.hub().seen();
+        tokio::join!(self.hub().follow(registry, stop), self.note_cursor(noted));
     }
 
-    async fn note_cursor(&self) {
-        let mut noted = self.hub().seen();
+    async fn note_cursor(&self, mut noted: i64) {
         while !self.stop().is_cancelled() {
             tokio::select! {
                 () = self.stop().cancelled() => {}

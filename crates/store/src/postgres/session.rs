@@ -15,11 +15,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Server;
 use crate::{
     Migration, StoreError,
-    connection::{BEGIN, Committed, bound},
+    connection::{BEGIN, Committed},
     error::chain,
     migrate,
     row::Row,
-    statement::Statement,
+    statement::{Statement, Value},
 };
 
 /// How long one statement may take. The server itself gives up a little earlier.
@@ -354,8 +354,14 @@ struct Found {
     there: bool,
 }
 
-fn query(statement: Statement) -> Query<'static, Postgres, sqlx::postgres::PgArguments> {
-    bound(statement.sql, statement.values)
+/// The driver's query with its values.
+pub(crate) fn query(statement: Statement) -> Query<'static, Postgres, sqlx::postgres::PgArguments> {
+    let values = statement.values.into_iter();
+    values.fold(sqlx::query(statement.sql), |query, value| match value {
+        Value::Number(number) => query.bind(number),
+        Value::Text(text) => query.bind(text),
+        Value::Bytes(bytes) => query.bind(bytes),
+    })
 }
 
 /// Waits for a statement, but not for ever.

@@ -1,13 +1,13 @@
 //! Every statement of the registry's repositories is prepared by both databases.
 
 use camino::Utf8PathBuf;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
+use sqlx::{AssertSqlSafe, Executor as _};
 
 use super::SCHEMA;
 use crate::{
     Database,
     postgres::tests::{admin, own_schema, url},
-    sqlite,
+    sqlite::{self, Access},
 };
 
 const SOURCES: [&str; 9] = [
@@ -70,7 +70,7 @@ async fn both_databases_prepare_every_statement() {
     let folder = tempfile::tempdir().unwrap();
     let path = Utf8PathBuf::try_from(folder.path().join("registry.db")).unwrap();
     let in_it = Database::open(&path, SCHEMA.sqlite).await.unwrap();
-    let mut sqlite = sqlite::settings(&path).connect().await.unwrap();
+    let sqlite = sqlite::open(&path, Access::Read).unwrap();
     let server = own_schema(&url());
     let on_it = Database::open_server(&server, SCHEMA.postgres)
         .await
@@ -79,10 +79,9 @@ async fn both_databases_prepare_every_statement() {
     let look_there = format!("SET search_path TO {}", server.schema());
     postgres.execute(AssertSqlSafe(look_there)).await.unwrap();
     for text in statements {
-        let prepared = (&mut sqlite)
-            .prepare(sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(text.clone())))
-            .await;
-        prepared.unwrap_or_else(|error| panic!("SQLite: {error}: {text}"));
+        if let Err(error) = sqlite.prepare(&text) {
+            panic!("SQLite: {error}: {text}");
+        }
         let prepared = (&mut postgres)
             .prepare(sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(text.clone())))
             .await;

@@ -84,7 +84,7 @@ mod tests {
             .unwrap();
         let script = std::str::from_utf8(script.bytes).unwrap();
         assert!(
-            script.lines().count() < 250,
+            script.lines().count() < 300,
             "{} lines",
             script.lines().count()
         );
