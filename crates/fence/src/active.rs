@@ -13,6 +13,9 @@ use crate::{
 /// How far before an attribute its tag is looked for.
 const TAG_NEAR: usize = 300;
 
+/// How far the signs of a tag's name are read.
+const ODD_MAX: usize = 32;
+
 /// A program as an address, wherever it stands: `javascript:alert(1)`. `at` is its colon.
 pub(crate) fn scheme(text: &str, at: usize, breaks: &mut Breaks) {
     let Some(head) = text.get(..at) else { return };
@@ -20,28 +23,38 @@ pub(crate) fn scheme(text: &str, at: usize, breaks: &mut Breaks) {
         return;
     }
     let mut name = [0_u8; 10];
+    let mut places = [0; 10];
     let mut len = 0;
     if head.ends_with(BREAK) {
         return;
     }
     // Parsers of addresses leave line feeds and tabs out.
     let letters = Back::new(head).filter(|(_, c)| !matches!(*c, '\n' | '\t' | BREAK));
-    for (_, c) in letters.take(10) {
-        let Some(slot) = u8::try_from(c).ok().zip(name.get_mut(9 - len)) else {
+    let slots = name.iter_mut().zip(&mut places).rev();
+    for ((slot, place), (start, c)) in slots.zip(letters) {
+        let Ok(byte) = u8::try_from(c) else {
             break;
         };
-        *slot.1 = slot.0.to_ascii_lowercase();
+        *slot = byte.to_ascii_lowercase();
+        *place = start;
         len += 1;
     }
     let name = name.get(10 - len..).unwrap_or_default();
     let Some(end) = glyph_end(text, at) else {
         return;
     };
-    let found = if name.ends_with(b"javascript") || name.ends_with(b"vbscript") {
-        after(text, at).is_some_and(|next| {
-            // After these a word of a sentence ends.
-            !next.is_whitespace() && !matches!(next, '<' | '*' | ')' | ']' | '.' | ',' | '|' | '"')
-        })
+    let length = match name {
+        _ if name.ends_with(b"javascript") => 10,
+        _ if name.ends_with(b"vbscript") => 8,
+        _ => 0,
+    };
+    let found = if let Some(start) = places.get(places.len() - length) {
+        !goes_on(head.get(..*start).unwrap_or_default())
+            && after(text, at).is_some_and(|next| {
+                // After these a word of a sentence ends.
+                !next.is_whitespace()
+                    && !matches!(next, '<' | '*' | ')' | ']' | '.' | ',' | '|' | '"')
+            })
     } else if name.ends_with(b"data") && !name.ends_with(b"metadata") {
         let kind: String = Cursor::new(text, end)
             .take(24)
@@ -54,6 +67,14 @@ pub(crate) fn scheme(text: &str, at: usize, breaks: &mut Breaks) {
     if found {
         breaks.push(at);
     }
+}
+
+/// Whether a word that begins after `head` is the rest of a longer one, as in `executeJavaScript:`. What may be the end of
+/// an escape is none.
+fn goes_on(head: &str) -> bool {
+    let mut near = head.chars().rev().filter(|c| *c != BREAK).take(8);
+    near.next().is_some_and(|c| c.is_ascii_alphanumeric())
+        && !near.any(|c| matches!(c, '\\' | '%' | '&' | '#'))
 }
 
 /// What follows the sign at `at`, but for breaks: with them or without, it is the same text.
@@ -146,7 +167,11 @@ pub(crate) fn attribute(text: &str, at: usize, breaks: &mut Breaks) {
         before.is_some_and(|(_, c)| c.is_whitespace() || matches!(c, '"' | '\'' | '/' | '`'));
     let value = after(text, at);
     let assigned = value.is_some_and(|c| !c.is_whitespace() && c != '=' && c != '>');
-    let handles = apart && assigned && is_handler(&name) && !is_expression(raw, value);
+    let handles = apart
+        && assigned
+        && is_handler(&name)
+        && !is_expression(raw, value)
+        && !is_argument(head.get(..start).unwrap_or_default());
     if handles {
         breaks.push(start + 1);
     }
@@ -161,6 +186,11 @@ fn in_tag(head: &str) -> bool {
     let near = head.floor_char_boundary(head.len().saturating_sub(TAG_NEAR));
     head.get(near..)
         .is_some_and(|near| near.rfind('<') > near.rfind('>'))
+}
+
+/// Whether what follows `head` is an argument of a call, as in `rmtree(path, onerror=ignore)`.
+fn is_argument(head: &str) -> bool {
+    head.trim_end_matches([' ', '\t', '\n']).ends_with(',') && !in_tag(head)
 }
 
 /// `onClick={…}`: a program's text and not a page's.
@@ -276,7 +306,7 @@ pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
         .count();
     let Some(name) = text
         .get(name_start..name_start + len)
-        .filter(|name| !name.is_empty())
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
     else {
         return;
     };
@@ -292,9 +322,15 @@ pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
         .get(..len)
         .and_then(|bytes| str::from_utf8(bytes).ok())
         .unwrap_or_default();
-    let follows = bytes.get(name_start + len);
-    let parted = parting(bytes, name_start + len) > 0;
-    if !parted && follows.is_some_and(|byte| *byte != b'>') {
+    let end = name_start + len;
+    if parting(bytes, end) == 0 && bytes.get(end).is_some_and(|byte| *byte != b'>') {
+        // `<a:b onclick=…>`: an element that nobody knows, which has styles and handlers all the same.
+        if !closes
+            && let Some(end) = odd_end(bytes, end)
+            && attributes_act(text, "", end, breaks)
+        {
+            breaks.push(at + 1);
+        }
         return;
     }
     if matches!(name, "script" | "iframe" | "portal" | "fencedframe")
@@ -310,6 +346,20 @@ pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
     if attributes_act(text, name, name_start + len, breaks) {
         breaks.push(at + 1);
     }
+}
+
+/// Where the name of a tag ends that has signs in it from `at` on.
+fn odd_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let end = (at..at + ODD_MAX).find(|at| {
+        let ends = match bytes.get(*at) {
+            // Another tag begins.
+            Some(b'<') => bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic),
+            Some(byte) => *byte == b'>',
+            None => true,
+        };
+        ends || parting(bytes, *at) > 0
+    })?;
+    (parting(bytes, end) > 0).then_some(end)
 }
 
 /// Whether an attribute of the tag `name`, which are from `at` on, loads or acts.
@@ -328,7 +378,11 @@ fn attributes_act(text: &str, name: &str, at: usize, breaks: &mut Breaks) -> boo
                 breaks.push(attribute.name_end);
             }
         }
-        if !attributes.is_unread() {
+        if attributes.is_doubtful() {
+            return found || loads_by_itself(name);
+        }
+        // What has an odd name is mostly no tag at all: `struct.pack("<I", x)`, `a<b.c`.
+        if !attributes.is_unread() || name.is_empty() {
             return found;
         }
         let breaks = attributes.breaks_from(at);
@@ -423,8 +477,14 @@ fn is_type(text: &str, at: usize, name: usize, len: usize) -> bool {
 
 /// Whether the value of an attribute is this, in either case.
 fn is_value(text: &str, attribute: &Attribute, known: &str) -> bool {
-    text.get(attribute.value_start..attribute.value_end)
-        .is_some_and(|value| value.trim().eq_ignore_ascii_case(known))
+    value_of(text, attribute).trim() == known
+}
+
+/// How the value of an attribute reads, in small letters, as far as words of HTML are long.
+fn value_of(text: &str, attribute: &Attribute) -> String {
+    let whole = text.get(..attribute.value_end).unwrap_or_default();
+    let letters = Cursor::new(whole, attribute.value_start).map(|glyph| glyph.plain);
+    letters.take(64).collect()
 }
 
 /// What an attribute does.
@@ -487,9 +547,7 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
         "value" => far && element == "param",
         // Without an address a form is sent to the page that it stands in.
         "method" => element == "form" && is_value(text, attribute, "post"),
-        "attributename" => text
-            .get(attribute.value_start..attribute.value_end)
-            .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("on")),
+        "attributename" => value_of(text, attribute).trim_start().starts_with("on"),
         "fill" | "stroke" | "filter" | "mask" | "clip-path" | "cursor" | "marker-start"
         | "marker-mid" | "marker-end" => {
             style::loads(text, attribute.value_start, attribute.value_end)
@@ -513,14 +571,12 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
         // What the pages' own library would act upon.
         _ if name.starts_with("hx-") || name.starts_with("data-hx-") => true,
         "style" => style::loads(text, attribute.value_start, attribute.value_end),
-        "http-equiv" => text
-            .get(attribute.value_start..attribute.value_end)
-            .map(str::to_ascii_lowercase)
-            .is_some_and(|value| {
-                ["refresh", "set-cookie", "content-security-policy"]
-                    .iter()
-                    .any(|known| value.contains(known))
-            }),
+        "http-equiv" => {
+            let value = value_of(text, attribute);
+            ["refresh", "set-cookie", "content-security-policy"]
+                .iter()
+                .any(|known| value.contains(known))
+        }
         _ => false,
     };
     Acts {

@@ -13,6 +13,9 @@ const TAG_MAX: usize = 1_500;
 /// How much of quoted values is read in one tag.
 const QUOTED_MAX: usize = 65_536;
 
+/// How many `<` are read as parts of names in one tag. More of them, and it is not read to its end.
+const OPENED_MAX: u32 = 4;
+
 /// An attribute of a tag, by its places in the text.
 pub(crate) struct Attribute {
     pub(crate) name_start: usize,
@@ -28,6 +31,8 @@ pub(crate) struct Attributes<'a> {
     end: usize,
     /// How much longer the tag may get by quoted values.
     room: usize,
+    /// How many `<` were read in names.
+    opened: u32,
 }
 
 impl<'a> Attributes<'a> {
@@ -40,6 +45,7 @@ impl<'a> Attributes<'a> {
             at,
             end: at + TAG_MAX + more,
             room: QUOTED_MAX + more,
+            opened: 0,
         }
     }
 
@@ -55,6 +61,11 @@ impl<'a> Attributes<'a> {
     /// Whether the tag was too long to be read to its end.
     pub(crate) fn is_unread(&self) -> bool {
         self.at >= self.end && self.bytes.len() > self.end
+    }
+
+    /// Whether the tag was not read to its end because it looks like none: there are too many `<` in it.
+    pub(crate) const fn is_doubtful(&self) -> bool {
+        self.opened > OPENED_MAX
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -76,10 +87,10 @@ impl<'a> Attributes<'a> {
         at + len
     }
 
-    /// Where a value without quotation marks ends.
+    /// Where a value without quotation marks ends. A `<` in it is a part of it.
     fn bare_end(&self, mut at: usize) -> usize {
         while let Some(byte) = self.byte(at)
-            && !matches!(byte, b'>' | b'<')
+            && byte != b'>'
             && blank(self.bytes, at) == 0
         {
             at += 1;
@@ -130,16 +141,22 @@ impl Iterator for Attributes<'_> {
                 self.at = name_start;
                 return None;
             };
-            if matches!(first, b'>' | b'<') {
+            if first == b'>' {
                 return None;
             }
+            // A browser takes whatever stands first for a part of the name, and a `<` anywhere in it.
             let mut name_end = name_start;
             while self
                 .byte(name_end)
-                .is_some_and(|byte| !matches!(byte, b'=' | b'>' | b'<'))
+                .is_some_and(|byte| byte != b'>' && (byte != b'=' || name_end == name_start))
                 && parting(self.bytes, name_end) == 0
             {
+                self.opened += u32::from(self.byte(name_end) == Some(b'<'));
                 name_end += 1;
+            }
+            if self.opened > OPENED_MAX {
+                self.at = name_start;
+                return None;
             }
             let equals = self.pass_parting(name_end, |_| false);
             if self.byte(equals) != Some(b'=') {

@@ -22,15 +22,18 @@ pub(crate) struct Brackets {
     referring: Vec<(usize, String)>,
     /// Labels of addresses that lead elsewhere.
     defined: HashSet<String>,
+    /// The last picture whose bracket was closed and led nowhere. In backquotes that bracket was none.
+    closed: Option<usize>,
 }
 
-/// A label as it is compared: in small letters, with single blanks, and without breaks.
+/// A label as it is compared: whatever its case is (`ſ` is an `s`), with single blanks, and without breaks.
 fn label(text: &str) -> String {
     text.replace(BREAK, "")
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
         .to_lowercase()
+        .to_uppercase()
 }
 
 impl Brackets {
@@ -62,7 +65,16 @@ impl Brackets {
         let named = |open: usize| text.get(open + 1..at).unwrap_or_default();
         match (next, opened) {
             (Some(b'('), opened) => match (target(Cursor::new(text, at + 2)), opened) {
-                (Target::Near, _) | (Target::Far, Some((_, false)) | None) => {}
+                (Target::Near, _) => {}
+                (Target::Far, opened @ (Some((_, false)) | None)) => {
+                    // ``![`]`](https://…)``: the first bracket was code.
+                    let around = self.closed.filter(|open| {
+                        at - open < LABEL_MAX
+                            && opened.is_none_or(|(link, _)| is_text(text, link, *open))
+                            && named(*open).contains('`')
+                    });
+                    breaks.extend(around);
+                }
                 (Target::Far, Some((open, true))) => breaks.push(open),
                 (Target::Program(colon), opened) => {
                     breaks.push(colon);
@@ -87,13 +99,16 @@ impl Brackets {
             }
             // `![alt][label]`, `![label][]` and `![label]`.
             (_, Some((open, true))) if at - open < LABEL_MAX => {
+                self.closed = Some(open);
                 let other = text
                     .get(at + 1..)
                     .and_then(|rest| rest.strip_prefix('['))
                     .and_then(|rest| rest.split(']').next())
                     .filter(|other| !other.is_empty() && other.len() < LABEL_MAX);
+                // What follows may be no label after all.
+                let labels = other.into_iter().chain([named(open)]);
                 self.referring
-                    .push((open, label(other.unwrap_or_else(|| named(open)))));
+                    .extend(labels.map(|name| (open, label(name))));
             }
             _ => {}
         }
@@ -106,6 +121,15 @@ impl Brackets {
             .filter(|(_, label)| self.defined.contains(label))
             .map(|(at, _)| *at)
     }
+}
+
+/// Whether what begins at `to` is no code in the brackets of a link that begins before it, at `from`.
+fn is_text(text: &str, from: usize, to: usize) -> bool {
+    from < to
+        && to - from < LABEL_MAX
+        && text
+            .get(from..to)
+            .is_some_and(|between| between.matches('`').count() % 2 == 0)
 }
 
 /// Whether a backslash makes the character at `at` a plain one.

@@ -83,13 +83,10 @@ pub(crate) fn line(text: &str, at: usize) -> Option<(usize, Line)> {
 
 /// Whether the name of a speaker can stand at the end of `head`. Most colons follow something else.
 fn may_be_name(head: &[u8]) -> bool {
-    let passed = head
-        .iter()
-        .rev()
-        .take(4)
-        .take_while(|byte| matches!(byte, b' ' | b'*' | b'_'))
-        .count();
-    let head = head.get(..head.len() - passed).unwrap_or_default();
+    let mut head = head;
+    for _ in 0..4 {
+        head = undecorated(head).unwrap_or(head);
+    }
     let len = head
         .iter()
         .rev()
@@ -110,6 +107,27 @@ fn may_be_name(head: &[u8]) -> bool {
                 .and_then(|word| str::from_utf8(word).ok())
                 .is_some_and(|word| side(word).is_some())
         }
+    }
+}
+
+/// Tags that emphasise.
+const OPENS: [&str; 6] = ["<b>", "<i>", "<u>", "<em>", "<strong>", "<code>"];
+const CLOSES: [&[u8]; 6] = [
+    b"</b>",
+    b"</i>",
+    b"</u>",
+    b"</em>",
+    b"</strong>",
+    b"</code>",
+];
+
+/// What stands before the blank or the end of an emphasis at the end of `head`.
+#[inline]
+fn undecorated(head: &[u8]) -> Option<&[u8]> {
+    match head.split_last()? {
+        (b' ' | b'*' | b'_' | b'~' | b'`', rest) => Some(rest),
+        (b'>', _) => CLOSES.iter().find_map(|close| head.strip_suffix(*close)),
+        _ => None,
     }
 }
 
@@ -156,8 +174,11 @@ impl Name {
     fn before(head: &str) -> Option<Self> {
         let mut back = Back::new(head);
         for _ in 0..4 {
-            if back.rest().ends_with([' ', '*', '_', '\u{a0}']) {
+            let rest = back.rest();
+            if rest.ends_with('\u{a0}') {
                 back.next();
+            } else if let Some(shorter) = undecorated(rest.as_bytes()) {
+                back = Back::new(rest.get(..shorter.len())?);
             }
         }
         let mut letters = ['\0'; NAME_MAX];
@@ -226,6 +247,16 @@ const FEEDS: [&str; 12] = [
     "\\r\\n", "\\n", "\n", "&#10;", "&#xa;", "&#xA;", "%0A", "%0a", "<br>", "<br/>", "</p>", "<p>",
 ];
 
+/// What stands before a tag that emphasises, or before `_` and `~` that do: those in `my_user` do not.
+fn emphasised(before: &str) -> Option<&str> {
+    if let Some(rest) = OPENS.iter().find_map(|open| before.strip_suffix(open)) {
+        return Some(rest);
+    }
+    let rest = before.trim_end_matches(['_', '~']);
+    let begins = rest.is_empty() || rest.ends_with(['\n', ' ', '\t', '>', '*']);
+    (begins && rest.len() < before.len() && before.len() - rest.len() <= 3).then_some(rest)
+}
+
 /// Where a name stands that begins after `before`. None if something is glued to it.
 fn place(before: &mut &str) -> Option<Place> {
     let mut feeds = 0;
@@ -234,6 +265,9 @@ fn place(before: &mut &str) -> Option<Place> {
         *before = Back::new(before).rest();
         if let Some(rest) = FEEDS.iter().find_map(|feed| before.strip_suffix(feed)) {
             feeds += 1;
+            *before = rest;
+        } else if let Some(rest) = emphasised(before) {
+            gap = true;
             *before = rest;
         } else if let Some(rest) =
             before.strip_suffix([' ', '\t', '*', '>', '\u{a0}', '"', '\'', '-', '`', '('])
@@ -326,6 +360,12 @@ mod tests {
             "ok\r\n\r\nHuman:",
             "ok\\n\\nHuman:",
             "a\n\n**Human:",
+            "a\n\n__Human:",
+            "a\n\n_Human_:",
+            "a\n\n~~Human~~:",
+            "a\n\n<b>Human:",
+            "a\n\n<strong>Human</strong>:",
+            "a\n\n`Human`:",
             "x ASSISTANT:",
             "GPT4 Correct User:",
             "Human:",
@@ -351,6 +391,10 @@ mod tests {
         for text in [
             "the user:",
             "superuser:",
+            "my_user:",
+            "MY_USER:",
+            "GOOGLE_ASSISTANT:",
+            "a~User:",
             "https:",
             "{\"user\":",
             "human resources:",

@@ -10,6 +10,8 @@ use crate::{
 
 /// Blanks inside of brackets.
 const GAP_MAX: usize = 8;
+/// Letters of a name between brackets that look outwards.
+const NAME_MAX: usize = 40;
 
 /// Looks at what begins with a `[` at `at`.
 pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
@@ -186,15 +188,20 @@ fn doubled_square(mut cursor: Cursor<'_>, text: &str, end: usize) -> Option<Foun
 
 /// Brackets that do not match around letters and a tilde, as in `]~b]` and `[e~[`.
 pub(crate) fn unbalanced(text: &str, at: usize) -> Option<Found> {
-    let near = text.as_bytes().get(at + 1..)?;
-    let first = *near.first()?;
-    if fold::is_plain(first) && !first.is_ascii_alphabetic() && !matches!(first, b'~' | b'!') {
-        return None;
+    if let Some((b'[' | b']', near)) = text.as_bytes().get(at..)?.split_first() {
+        let first = *near.first()?;
+        let outwards = matches!(first, b'<' | b'\\' | b'&' | b'%') || !fold::is_plain(first);
+        if !outwards && !first.is_ascii_alphabetic() && !matches!(first, b'~' | b'!') {
+            return None;
+        }
+        let near = near.get(..near.len().min(7))?;
+        let all_plain = near.iter().all(|byte| fold::is_plain(*byte));
+        if all_plain && !near.contains(&b'~') && !outwards {
+            return None;
+        }
     }
-    let near = near.get(..near.len().min(7))?;
-    let all_plain = near.iter().all(|byte| fold::is_plain(*byte));
-    if all_plain && !near.contains(&b'~') {
-        return None;
+    if turned_out(text, at) {
+        return Some(Found::Certain(Cursor::new(text, at).next()?.end));
     }
     let mut cursor = Cursor::new(text, at);
     let open = cursor.next()?;
@@ -210,6 +217,26 @@ pub(crate) fn unbalanced(text: &str, at: usize) -> Option<Found> {
         }
     }
     None
+}
+
+/// `]<]image[>[`: brackets that all look outwards, around a name.
+fn turned_out(text: &str, at: usize) -> bool {
+    let mut cursor = Cursor::new(text, at);
+    let mut all = |signs: &str| {
+        signs
+            .chars()
+            .all(|sign| cursor.accept(|c| c == sign).is_some())
+    };
+    if !all("]<]") {
+        return false;
+    }
+    let named = cursor.pass(NAME_MAX, |c| is_name(c) || is_blank(c)) > 0;
+    let mut all = |signs: &str| {
+        signs
+            .chars()
+            .all(|sign| cursor.accept(|c| c == sign).is_some())
+    };
+    named && all("[>[")
 }
 
 /// `{|system|}`.

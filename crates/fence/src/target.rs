@@ -1,6 +1,6 @@
 //! Where an address leads, as a page that draws it would find.
 
-use crate::fold::{Cursor, is_space};
+use crate::fold::{self, Cursor, is_space};
 
 /// The longest scheme of an address.
 const SCHEME_MAX: usize = 20;
@@ -23,12 +23,16 @@ pub(crate) fn target(mut cursor: Cursor<'_>) -> Target {
     // A backslash that begins an escape of our own is none.
     let raw = matches!(near, [b'/' | b'\\', b'/', ..])
         || matches!(near, [b'/' | b'\\', b'\\', rest @ ..] if !rest.starts_with(b"u{"));
+    // Parsers of addresses leave line feeds and tabs out.
     let folded = cursor
         .clone()
+        .take(40)
+        .filter(|glyph| !matches!(glyph.plain, '\n' | '\t' | '\r'))
         .take(2)
         .filter(|glyph| matches!(glyph.plain, '/' | '\\'))
         .count();
-    if raw || folded == 2 {
+    let mixed = near.first() == Some(&b'&') && is_mixed(cursor.rest());
+    if raw || folded == 2 || mixed {
         return Target::Far;
     }
     let mut scheme = [0_u8; SCHEME_MAX];
@@ -52,6 +56,20 @@ pub(crate) fn target(mut cursor: Cursor<'_>) -> Target {
         }
     }
     Target::Near
+}
+
+/// Whether `text` begins with a slash that is spelled by a name or number of HTML, and a backslash, which as it stands
+/// would belong to the spelling: `&#x5c;\`.
+fn is_mixed(text: &str) -> bool {
+    let near = text.get(..text.floor_char_boundary(12)).unwrap_or_default();
+    let Some(len) = near.find(';').map(|at| at + 1) else {
+        return false;
+    };
+    let (spelling, rest) = text.split_at(len);
+    let rest = rest.trim_start_matches(['\n', '\t']);
+    rest.starts_with('\\')
+        && !rest.starts_with("\\u{")
+        && fold::spelled(spelling).is_some_and(|(c, _)| matches!(c, '/' | '\\'))
 }
 
 /// Whether `cursor` stands before an address that names a host, or a program.

@@ -192,6 +192,7 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
         };
         cursor.pass(GAP_MAX, is_space);
         let closed = cursor.accept(|c| c == '|').is_some() && {
+            cursor.pass(2, |c| c == '|');
             cursor.pass(GAP_MAX, is_space);
             cursor.accept(|c| c == close).is_some()
         };

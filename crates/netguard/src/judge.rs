@@ -8,8 +8,10 @@ use crate::{Refusal, address, names, spelling};
 
 /// How often a fetch is sent on.
 const REDIRECTS: usize = 5;
-/// Variables by which programs are told of a proxy.
-const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "ftp_proxy"];
+/// How variables end by which programs are told of a proxy.
+const PROXY: &str = "_proxy";
+/// The one of them that names no proxy.
+const NO_PROXY: &str = "no_proxy";
 
 /// What is let pass.
 #[derive(Debug, Clone)]
@@ -114,8 +116,8 @@ impl Judge {
         variables
             .into_iter()
             .find(|(name, value)| {
-                !value.trim().is_empty()
-                    && PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy))
+                let name = name.to_ascii_lowercase();
+                !value.trim().is_empty() && name.ends_with(PROXY) && name != NO_PROXY
             })
             .map_or(Ok(()), |(name, _)| Err(Refusal::Proxy(name.to_owned())))
     }
@@ -241,10 +243,15 @@ impl Judge {
                     .trim()
                     .trim_matches('"')
             })
-            // `:443` is the same host.
-            .filter(|place| !place.is_empty() && !place.starts_with(':') && *place != "clear")
             .filter(|place| place.contains(':'))
-            .try_for_each(|place| self.url(&format!("https://{place}/")).map(|_| ()))
+            .try_for_each(|place| match place.strip_prefix(':') {
+                // `:443` is the same host.
+                Some(port) => match port.parse::<u16>() {
+                    Ok(port) if !self.ports.contains(&port) => Err(Refusal::Port(port)),
+                    _ => Ok(()),
+                },
+                None => self.url(&format!("https://{place}/")).map(|_| ()),
+            })
             .map_err(|why| Refusal::Header {
                 header: "Alt-Svc",
                 why: Box::new(why),

@@ -32,11 +32,12 @@ const LOCAL: [&str; 24] = [
 ];
 
 /// Public names of metadata services.
-const METADATA: [&str; 4] = [
+const METADATA: [&str; 5] = [
     "metadata.goog",
     "metadata.packet.net",
     "metadata.platformequinix.com",
     "metadata.cloud.ibm.com",
+    "metadata.tencentyun.com",
 ];
 
 /// The longest name that the DNS has.

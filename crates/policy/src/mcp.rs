@@ -50,14 +50,20 @@ const CHANGES: &str = "write create update delete remove drop insert set put pos
     merge execute exec run eval shell bash command spawn kill terminate stop start restart deploy install uninstall move rename \
     copy edit modify append truncate purge clear wipe destroy format grant revoke approve deny transfer pay order buy \
     book cancel schedule invite share subscribe fork clone apply migrate import reset reboot shutdown enable disable \
-    download fetch request call invoke click navigate type";
+    download fetch request call invoke click navigate type \
+    add save upsert replace overwrite undo redo revert restore rollback rebase checkout submit dispatch notify register \
+    unregister attach detach connect disconnect login logout toggle rotate generate regenerate make mkdir rm del unlink touch \
+    chmod chown erase flush sync upgrade downgrade pause resume retry rerun reopen close assign unassign reassign unsubscribe \
+    unpublish unlock mark forward reply sign encrypt decrypt provision withdraw sell";
 /// Words of secrets.
 const SECRETS: &str = "secret secrets token tokens auth oauth password passwords passwd passphrase credential credentials \
     key keys apikey keychain keyring cookie cookies session sessions env environ environment dotenv vault cert certs \
-    certificate pem ssh gpg pgp private signing otp totp mfa pin ssn iban card cvv wallet seed mnemonic";
+    certificate pem ssh gpg pgp private signing otp totp mfa pin ssn iban card cvv wallet seed mnemonic \
+    creds cred certificates envs otps wallets seeds pwd passcode passcodes passkey passkeys keystore keyfile \
+    keyvault bearer jwt jwts pat pats login logins netrc npmrc kubeconfig htpasswd shadow dsn hmac";
 
 /// Parts of names that are secrets wherever they stand.
-const ANYWHERE: [&str; 12] = [
+const ANYWHERE: [&str; 18] = [
     "secret",
     "token",
     "passw",
@@ -70,6 +76,12 @@ const ANYWHERE: [&str; 12] = [
     "environ",
     "dotenv",
     "vault",
+    "connectionstring",
+    "recoverycode",
+    "backupcode",
+    "2fa",
+    "idrsa",
+    "sessionid",
 ];
 
 /// Whether a call of the tool `name` of a server with this trust needs a card.
@@ -203,6 +215,10 @@ mod tests {
             "search-issues",
             "status",
             "describeTable",
+            "get_address",
+            "list_open_issues",
+            "search_messages",
+            "get_patient",
         ] {
             assert!(!asks(tool), "{tool}");
         }
@@ -220,6 +236,15 @@ mod tests {
             "frobnicate",
             "list_cookies",
             "viewVaultItem",
+            "get_creds",
+            "show_connection_string",
+            "read_kubeconfig",
+            "list_recovery_codes",
+            "get2faCode",
+            "search_and_replace",
+            "get_or_add",
+            "list_and_close",
+            "read_and_mark_done",
             "run_query",
             "x__read_file",
             "",

@@ -6,7 +6,9 @@
 //! **Invariant:** pure; and whatever cannot be read is refused.
 
 mod depth;
+mod encoding;
 mod names;
+mod scope;
 mod text;
 mod tree;
 
@@ -74,7 +76,7 @@ pub fn judge(code: &str) -> Result<(), Refusal> {
 }
 
 fn read(code: &str) -> Option<Finding> {
-    if let Some(finding) = depth::check(code) {
+    if let Some(finding) = encoding::check(code).or_else(|| depth::check(code)) {
         return Some(finding);
     }
     match parse_module(code) {

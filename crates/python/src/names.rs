@@ -7,14 +7,41 @@ const MODULES: &str = "socket ssl select selectors subprocess multiprocessing co
     requests httpx aiohttp ftplib smtplib poplib imaplib telnetlib xmlrpc webbrowser pty fcntl resource os sys pathlib \
     shutil io tempfile importlib runpy code codeop builtins pickle marshal shelve sqlite3 \
     posix posixpath nt ntpath _io _pyio _socket _ssl _ctypes _posixsubprocess _winapi _pickle _sqlite3 _frozen_importlib \
-    _frozen_importlib_external _imp _multiprocessing imp pkgutil zipimport socketserver nntplib pydoc pip ensurepip __builtin__ __main__";
+    _frozen_importlib_external _imp _multiprocessing imp pkgutil zipimport socketserver nntplib pydoc pip ensurepip __builtin__ __main__ \
+    asyncore asynchat smtpd wsgiref antigravity pipes commands tty termios mmap dbm _dbm _gdbm syslog pdb bdb trace site venv distutils \
+    cPickle _compat_pickle dill cloudpickle jsonpickle pexpect ptyprocess paramiko plumbum websockets websocket pycurl";
 
 /// Builtins that run text as code, or stop for a person.
 const BUILTINS: &str = "exec eval compile breakpoint __import__ __builtins__ __loader__ __spec__";
 
 /// Attributes through which code gets at the above without naming them.
 const ATTRIBUTES: &str = "__import__ __builtins__ __globals__ __subclasses__ __loader__ __spec__ f_globals f_builtins f_locals \
-    f_back gi_frame cr_frame ag_frame tb_frame create_subprocess_exec create_subprocess_shell";
+    f_back gi_frame cr_frame ag_frame tb_frame create_subprocess_exec create_subprocess_shell subprocess_exec subprocess_shell \
+    create_datagram_endpoint";
+
+/// Functions and classes of other modules that reach the same: by their whole names.
+const REACHING: &str = "asyncio.open_connection asyncio.open_unix_connection asyncio.start_server asyncio.start_unix_server \
+    asyncio.streams.open_connection asyncio.streams.start_server logging.handlers.SocketHandler logging.handlers.DatagramHandler \
+    logging.handlers.SMTPHandler logging.handlers.HTTPHandler logging.handlers.SysLogHandler logging.config.listen \
+    gc.get_objects gc.get_referrers gc.get_referents threading.settrace threading.setprofile";
+
+/// Functions that run a text as code.
+const RUNS: &str = "timeit.timeit timeit.repeat timeit.Timer cProfile.run cProfile.runctx profile.run profile.runctx \
+    typing.ForwardRef";
+
+/// What makes functions and their code, when it is called.
+const MAKES_CODE: &str = "types.FunctionType types.LambdaType types.CodeType";
+
+/// Parts by which a code object is made of another one: `code.replace(co_names=…)`.
+const PARTS_OF_CODE: &str =
+    "co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags";
+
+/// Functions that get at an attribute by its name.
+const LOOKUPS: &str = "getattr hasattr setattr delattr attrgetter methodcaller";
+
+/// The same as functions of modules and objects.
+const LOOKUP_METHODS: &str =
+    "attrgetter methodcaller get_field getattr_static __getattribute__ __getattr__";
 
 /// Modules that are refused under any other module too: many of the standard library hold them (`logging.os`). Names that
 /// libraries also give to harmless things (`numpy.select`) are not among them.
@@ -44,6 +71,33 @@ pub(crate) fn is_attribute(name: &str) -> bool {
 /// Whether a name in a module is one of the modules that are refused, as modules import them: `os`, `_os`.
 pub(crate) fn is_reached(name: &str) -> bool {
     has(REACHED, name.trim_start_matches('_'))
+}
+
+/// Whether a whole name is one of a function that reaches what the refused modules do.
+pub(crate) fn is_reaching(whole: &str) -> bool {
+    has(REACHING, whole)
+}
+
+/// Whether a whole name is one of a function that runs its texts.
+pub(crate) fn runs_text(whole: &str) -> bool {
+    has(RUNS, whole)
+}
+
+/// Whether a whole name is one of a type whose call makes a function or its code.
+pub(crate) fn makes_code(whole: &str) -> bool {
+    has(MAKES_CODE, whole)
+}
+
+pub(crate) fn is_part_of_code(name: &str) -> bool {
+    has(PARTS_OF_CODE, name)
+}
+
+pub(crate) fn is_lookup(name: &str) -> bool {
+    has(LOOKUPS, name)
+}
+
+pub(crate) fn is_lookup_method(name: &str) -> bool {
+    has(LOOKUP_METHODS, name)
 }
 
 pub(crate) fn is_function(name: &str) -> bool {

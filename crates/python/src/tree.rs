@@ -1,91 +1,48 @@
 //! Goes through the syntax tree.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ruff_python_ast::{
-    Alias, Expr, ExprAttribute, ExprContext, ExprName, ModModule, Pattern, PatternKeyword, Stmt,
-    StmtFunctionDef, StmtMatch,
+    Alias, Arguments, Expr, ExprAttribute, ExprCall, ExprContext, ExprName, ExprSubscript,
+    ModModule, Pattern, PatternKeyword, Stmt, StmtFunctionDef, StmtMatch,
     name::Name,
     visitor::{Visitor, walk_alias, walk_expr, walk_pattern, walk_pattern_keyword, walk_stmt},
 };
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
-use super::{Finding, names, text};
+use super::{
+    Finding, names,
+    scope::{self, Names},
+    text,
+};
+
+/// Texts of code in texts of code that are read.
+const RUN_DEPTH: u32 = 3;
 
 /// What is refused first, in the order of the code.
 pub(crate) fn check(module: &ModModule) -> Option<Finding> {
-    let mut imported = Imported::default();
-    imported.visit_body(&module.body);
+    check_at(module, RUN_DEPTH)
+}
+
+fn check_at(module: &ModModule, depth: u32) -> Option<Finding> {
     let mut search = Search {
-        own: own(&module.body),
-        imported: imported.0,
+        own: scope::own(&module.body),
+        names: Names::of(module),
         parameters: Vec::new(),
+        depth,
         found: None,
     };
     search.visit_body(&module.body);
     search.found
 }
 
-/// Names that the code itself gives to functions, classes, imports and values, and from where on: after `from re import
-/// compile` that name is not the builtin. Only at the top of the module: what stands in a block may never be run.
-fn own(module: &[Stmt]) -> BTreeMap<Name, TextSize> {
-    let mut names = BTreeMap::new();
-    for statement in module {
-        let from = statement.end();
-        match statement {
-            // Its own body may call it; defaults and annotations come before it is there.
-            Stmt::FunctionDef(it) => {
-                let body = it.body.first().map_or(from, Ranged::start);
-                names.entry(it.name.id.clone()).or_insert(body);
-            }
-            Stmt::ClassDef(it) => {
-                names.entry(it.name.id.clone()).or_insert(from);
-            }
-            Stmt::ImportFrom(it) => {
-                for alias in &it.names {
-                    let name = alias.asname.as_ref().unwrap_or(&alias.name);
-                    names.entry(name.id.clone()).or_insert(from);
-                }
-            }
-            Stmt::Assign(it) => {
-                for target in &it.targets {
-                    if let Expr::Name(name) = target {
-                        names.entry(name.id.clone()).or_insert(from);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    names
-}
-
-/// Names by which the code has modules, or what may be one, wherever it imports them.
-#[derive(Default)]
-struct Imported(BTreeSet<Name>);
-
-impl<'a> Visitor<'a> for Imported {
-    fn visit_stmt(&mut self, statement: &'a Stmt) {
-        let aliases = match statement {
-            Stmt::Import(it) => &it.names,
-            Stmt::ImportFrom(it) => &it.names,
-            _ => return walk_stmt(self, statement),
-        };
-        for alias in aliases {
-            let whole = alias.asname.as_ref().unwrap_or(&alias.name);
-            let name = whole.as_str().split('.').next().unwrap_or_default();
-            self.0.insert(Name::new(name));
-        }
-    }
-
-    fn visit_expr(&mut self, _: &'a Expr) {}
-}
-
 struct Search {
     own: BTreeMap<Name, TextSize>,
-    imported: BTreeSet<Name>,
-    /// Parameters of the functions around, by names of builtins.
+    names: Names,
+    /// What the functions around call their own, of the names of builtins.
     parameters: Vec<Name>,
+    /// How many texts of code may still be read in this one.
+    depth: u32,
     found: Option<Finding>,
 }
 
@@ -131,26 +88,172 @@ impl Search {
         }
     }
 
-    /// A name as a text, where it gets at the thing of that name: `getattr(x, "…")`, `globals()["…"]`. The names of builtins
-    /// only count where they can be looked up.
+    /// A name as a text, where it gets at the thing of that name: `getattr(x, "…")`, `globals()["…"]`, also in a list or
+    /// behind a star. The names of builtins only count where they can be looked up.
     fn name_in_text(&mut self, expression: &Expr, builtins: bool) {
-        let Some(text) = text::constant(expression) else {
+        match expression {
+            Expr::List(it) => return self.names_in_texts(&it.elts, builtins),
+            Expr::Tuple(it) => return self.names_in_texts(&it.elts, builtins),
+            Expr::Set(it) => return self.names_in_texts(&it.elts, builtins),
+            Expr::Starred(it) => return self.name_in_text(&it.value, builtins),
+            _ => {}
+        }
+        let parts = match expression {
+            // `"a.b".split(".")`
+            Expr::Call(call) => match call.func.as_ref() {
+                Expr::Attribute(it) if it.attr.as_str() == "split" => {
+                    self.names.texts.constant(&it.value)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(text) = parts.or_else(|| self.names.texts.constant(expression)) else {
             return;
         };
         let found = |name: &str| names::is_attribute(name) || builtins && names::is_builtin(name);
         if found(&text) || text.split('.').any(names::is_attribute) {
+            self.refuse_text(expression, &text);
+        }
+    }
+
+    fn names_in_texts(&mut self, expressions: &[Expr], builtins: bool) {
+        for expression in expressions {
+            self.name_in_text(expression, builtins);
+        }
+    }
+
+    fn refuse_text(&mut self, expression: &Expr, text: &str) {
+        self.refuse(
+            expression.range(),
+            format!("`{text}` is refused, by its name in a text too"),
+        );
+    }
+
+    /// What a call is given to get at by name, to run, or to make code of.
+    fn call(&mut self, call: &ExprCall) {
+        let function = call.func.as_ref();
+        let arguments = &call.arguments;
+        if let Some(builtins) = self.looks_up(function) {
+            self.names_in_texts(&arguments.args, builtins);
+            self.module_in_text(arguments);
+            if matches!(function, Expr::Name(name) if name.id.as_str() == "setattr") {
+                self.replaced(arguments);
+            }
+        } else if arguments.args.iter().any(|it| self.names.is_lookup(it)) {
+            // `reduce(getattr, ["…"], x)`
+            self.names_in_texts(&arguments.args, true);
+        }
+        if let Some(keyword) = arguments.keywords.iter().find(|it| {
+            it.arg
+                .as_ref()
+                .is_some_and(|arg| names::is_part_of_code(arg))
+        }) {
+            self.refuse(keyword.range, "making code of parts is refused".to_owned());
+        }
+        let Some(whole) = self.names.imported(function) else {
+            return;
+        };
+        if names::makes_code(&whole) {
+            self.refuse(
+                call.range(),
+                format!("`{whole}` is refused: it makes functions of parts"),
+            );
+        }
+        if names::runs_text(&whole) {
+            let given = arguments.keywords.iter().map(|it| &it.value);
+            for argument in arguments.args.iter().chain(given) {
+                self.run(argument);
+            }
+        }
+    }
+
+    /// `setattr(f, "__code__", …)`.
+    fn replaced(&mut self, arguments: &Arguments) {
+        if let Some(name) = arguments.args.get(1)
+            && self.names.texts.constant(name).as_deref() == Some("__code__")
+        {
+            self.refuse_text(name, "__code__");
+        }
+    }
+
+    /// `getattr(logging, "os")`, `getattr(print, "__self__")`.
+    fn module_in_text(&mut self, arguments: &Arguments) {
+        if let [of, name, ..] = arguments.args.as_ref()
+            && let Some(text) = self.names.texts.constant(name)
+            && (self.names.is_of_import(of) && names::is_reached(&text)
+                || self.names.is_function(of) && text == "__self__")
+        {
+            self.refuse_text(name, &text);
+        }
+    }
+
+    /// `logging.__dict__["os"]`, `vars(logging)["os"]`, `globals()["…"]`.
+    fn subscript(&mut self, subscript: &ExprSubscript) {
+        let table = names_of(&subscript.value);
+        self.name_in_text(&subscript.slice, table);
+        let of = match subscript.value.as_ref() {
+            Expr::Attribute(it) => Some(it.value.as_ref()),
+            Expr::Call(call) => call.arguments.args.first(),
+            _ => None,
+        };
+        if table
+            && of.is_some_and(|of| self.names.is_of_import(of))
+            && let Some(text) = self.names.texts.constant(&subscript.slice)
+            && names::is_reached(&text)
+        {
+            self.refuse_text(&subscript.slice, &text);
+        }
+    }
+
+    /// A text that is run as code. What is no Python would not run.
+    fn run(&mut self, expression: &Expr) {
+        let Some(code) = self.names.texts.constant(expression) else {
+            return;
+        };
+        let Some(depth) = self.depth.checked_sub(1) else {
             self.refuse(
                 expression.range(),
-                format!("`{text}` is refused, by its name in a text too"),
+                "a text of code in a text of code".to_owned(),
             );
+            return;
+        };
+        let found = crate::depth::check(&code).or_else(|| {
+            let parsed = ruff_python_parser::parse_module(&code).ok()?;
+            check_at(parsed.syntax(), depth)
+        });
+        if let Some(found) = found {
+            self.refuse(
+                expression.range(),
+                format!("in a text that is run: {}", found.reason),
+            );
+        }
+    }
+
+    /// Whether a function looks a name up, and whether among builtins too.
+    fn looks_up(&self, function: &Expr) -> Option<bool> {
+        if self.names.is_lookup(function) {
+            let among = match function {
+                Expr::Attribute(attribute) => names_of(&attribute.value),
+                _ => true,
+            };
+            return Some(among);
+        }
+        match function {
+            Expr::Attribute(attribute)
+                if matches!(attribute.attr.as_str(), "get" | "pop" | "__getitem__") =>
+            {
+                Some(names_of(&attribute.value))
+            }
+            _ => None,
         }
     }
 
     /// Stores, and attributes that a text would show when it is filled in.
     fn texts(&mut self, expression: &Expr) {
         match expression {
-            Expr::StringLiteral(_) | Expr::BinOp(_) => {
-                let Some(text) = text::constant(expression) else {
+            Expr::StringLiteral(_) | Expr::BinOp(_) | Expr::Call(_) => {
+                let Some(text) = self.names.texts.constant(expression) else {
                     return;
                 };
                 self.text(expression.range(), &text);
@@ -164,7 +267,8 @@ impl Search {
                 }
             }
             Expr::FString(_) => {
-                if let Some((text, _)) = text::ending(expression) {
+                let whole = self.names.texts.constant(expression);
+                if let Some(text) = whole.or_else(|| text::ending(expression)) {
                     self.text(expression.range(), &text);
                 }
             }
@@ -178,25 +282,26 @@ impl Search {
     }
 
     /// Why an attribute is refused.
-    fn attribute(&self, attribute: &ExprAttribute) -> Option<&'static str> {
+    fn attribute(&self, expression: &Expr, attribute: &ExprAttribute) -> Option<&'static str> {
         let name = attribute.attr.as_str();
+        if name == "__code__" && attribute.ctx == ExprContext::Store {
+            return Some("a function's code is not replaced");
+        }
         if names::is_attribute(name) {
             return Some("it leads to the interpreter's own objects");
         }
-        let builtin =
-            |base: &Expr| matches!(base, Expr::Name(it) if names::is_function(it.id.as_str()));
-        if name == "__self__" && builtin(&attribute.value) {
+        if name == "__self__" && self.names.is_function(&attribute.value) {
             return Some("it is the module of builtins");
         }
-        if names::is_reached(name)
-            && root(&attribute.value).is_some_and(|it| self.imported.contains(it))
-        {
+        if names::is_reached(name) && self.names.is_of_import(&attribute.value) {
             return Some("it is a module that is refused, by way of another one");
         }
-        None
+        let whole = self.names.imported(expression)?;
+        names::is_reaching(&whole)
+            .then_some("it reaches the network, or the interpreter's own objects")
     }
 
-    /// A function's parameters are its own names in its body, whatever builtin they are called after.
+    /// A function's parameters, and what it binds, are its own names in its body, whatever builtin they are called after.
     fn function(&mut self, function: &StmtFunctionDef) {
         for decorator in &function.decorator_list {
             self.visit_decorator(decorator);
@@ -209,9 +314,7 @@ impl Search {
             self.visit_annotation(returns);
         }
         let before = self.parameters.len();
-        let own = function.parameters.iter().map(|it| it.name().id.clone());
-        self.parameters
-            .extend(own.filter(|name| names::is_builtin(name.as_str())));
+        self.parameters.extend(scope::local(function));
         self.visit_body(&function.body);
         self.parameters.truncate(before);
     }
@@ -231,26 +334,6 @@ impl Search {
     }
 }
 
-/// Whether a function looks a name up, and whether among builtins too.
-fn looks_up(function: &Expr) -> Option<bool> {
-    let (name, builtins) = match function {
-        Expr::Name(name) => (name.id.as_str(), true),
-        Expr::Attribute(attribute) => (attribute.attr.as_str(), names_of(&attribute.value)),
-        _ => return None,
-    };
-    let found = match function {
-        Expr::Name(_) => matches!(
-            name,
-            "getattr" | "hasattr" | "setattr" | "delattr" | "attrgetter" | "methodcaller"
-        ),
-        _ => matches!(
-            name,
-            "get" | "pop" | "__getitem__" | "__getattribute__" | "attrgetter" | "methodcaller"
-        ),
-    };
-    found.then_some(builtins)
-}
-
 /// Functions whose answer is a table of names.
 fn names_of(value: &Expr) -> bool {
     match value {
@@ -261,17 +344,6 @@ fn names_of(value: &Expr) -> bool {
         Expr::Attribute(attribute) => attribute.attr.as_str() == "__dict__",
         Expr::Named(named) => names_of(&named.value),
         _ => false,
-    }
-}
-
-/// The name that a chain of attributes begins with.
-fn root(mut value: &Expr) -> Option<&Name> {
-    loop {
-        match value {
-            Expr::Name(name) => return Some(&name.id),
-            Expr::Attribute(attribute) => value = &attribute.value,
-            _ => return None,
-        }
     }
 }
 
@@ -289,9 +361,25 @@ impl<'a> Visitor<'a> for Search {
             Stmt::ImportFrom(it) if it.level == 0 => {
                 if let Some(module) = &it.module {
                     self.module(it.range(), module.as_str());
+                    for alias in &it.names {
+                        if names::is_reaching(&format!("{module}.{}", alias.name)) {
+                            self.refuse(
+                                alias.range(),
+                                format!("`{module}.{}` is refused: it reaches the network, or the interpreter's own objects", alias.name),
+                            );
+                        }
+                    }
                 }
             }
             Stmt::FunctionDef(it) => return self.function(it),
+            // What a pattern of the class takes from its subject.
+            Stmt::Assign(it)
+                if it.targets.iter().any(
+                    |target| matches!(target, Expr::Name(name) if name.id == "__match_args__"),
+                ) =>
+            {
+                self.name_in_text(&it.value, false);
+            }
             Stmt::Match(it) => self.matched(it),
             Stmt::Global(it) => {
                 if let Some(name) = it
@@ -308,6 +396,12 @@ impl<'a> Visitor<'a> for Search {
             _ => {}
         }
         walk_stmt(self, statement);
+    }
+
+    fn visit_annotation(&mut self, annotation: &'a Expr) {
+        // Its text is run by whoever asks for the types.
+        self.run(annotation);
+        self.visit_expr(annotation);
     }
 
     fn visit_alias(&mut self, alias: &'a Alias) {
@@ -338,23 +432,15 @@ impl<'a> Visitor<'a> for Search {
                 );
             }
             Expr::Attribute(attribute) => {
-                if let Some(why) = self.attribute(attribute) {
+                if let Some(why) = self.attribute(expression, attribute) {
                     self.refuse(
                         attribute.attr.range(),
                         format!("the attribute `{}` is refused: {why}", attribute.attr),
                     );
                 }
             }
-            Expr::Call(call) => {
-                if let Some(builtins) = looks_up(&call.func) {
-                    for argument in &call.arguments.args {
-                        self.name_in_text(argument, builtins);
-                    }
-                }
-            }
-            Expr::Subscript(subscript) => {
-                self.name_in_text(&subscript.slice, names_of(&subscript.value));
-            }
+            Expr::Call(call) => self.call(call),
+            Expr::Subscript(subscript) => self.subscript(subscript),
             _ => {}
         }
         self.texts(expression);

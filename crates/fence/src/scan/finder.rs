@@ -259,7 +259,13 @@ impl<'a> Finder<'a> {
     #[inline(never)]
     fn angled(&mut self, at: usize, raw: bool, quick: Option<token::Angle>) {
         match quick.or_else(|| token::angle(self.text, at)) {
-            Some(token::Angle::Token(found)) => self.token(Some(found)),
+            Some(token::Angle::Token(found)) => {
+                self.token(Some(found));
+                // `<image/href=…>`: a document's tag after all.
+                if raw && matches!(found, token::Found::Doubtful(_)) {
+                    active::tag(self.text, at, &mut self.page, &mut self.breaks);
+                }
+            }
             Some(token::Angle::Marker) => marker::tag(self.text, at, &mut self.breaks),
             Some(token::Angle::Tag) | None => {
                 self.bracketed(at, raw, '>');

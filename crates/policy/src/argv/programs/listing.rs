@@ -87,7 +87,7 @@ pub(super) const GRAMMARS: &[Grammar] = &[
     },
     Grammar {
         name: "df",
-        flags: "-a --all -h --human-readable -H --si -i --inodes -k -l --local --no-sync -P --portability --total -T \
+        flags: "-a --all -h --human-readable -H --si -i --inodes -k -l --local -m --no-sync -P --portability --total -T \
                 --print-type -v --help --version",
         values: &[
             ("-B --block-size", Kind::Number),

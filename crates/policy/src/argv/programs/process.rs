@@ -3,7 +3,6 @@
 use crate::argv::{
     Permitted, Refusal, Tier,
     grammar::{Grammar, Kind, Operands},
-    options::Parsed,
     paths::Workspace,
     verdict::refuse,
 };
@@ -39,32 +38,98 @@ const COLUMNS: &str = "pid ppid pgid sid tid lwp nlwp user uid ruser euser group
     state s pcpu %cpu c pmem %mem rss rsz vsz vsize sz size etime etimes time cputime cputimes start start_time stime \
     lstart bsdstart bsdtime tty tt tname nice ni pri psr cls sched wchan f flags maj_flt min_flt fname thcount";
 
+/// Letters of the old style, without a dash before them, that take no value.
+const LETTERS: &str = "aTrxfhjlmuvwcnSHgLZ";
+/// Letters of the new style that can stand before an `x` in what is meant in the old one.
+const BEFORE_X: &str = "aAcdfFHjlLmMTuwyZ";
+
 pub(super) fn judge_ps(
     arguments: &[String],
     workspace: &Workspace<'_>,
 ) -> Result<Permitted, Refusal> {
-    let parsed = PS.read(arguments, workspace)?;
-    for operand in &parsed.operands {
-        let numbers = operand.chars().all(|c| c.is_ascii_digit() || c == ',');
-        if !numbers && !operand.chars().all(|c| "aTrxfhjlmuvwcnSHg".contains(c)) {
-            return refuse!(
-                "ps: `{operand}`: of the options without a dash only the letters aTrxfhjlmuvwcnSHg are taken; `e` would \
-                 show environments"
-            );
+    let parsed = PS.read(&old_style(arguments), workspace)?;
+    let mut argv = Vec::new();
+    let mut operands = parsed.operands.iter();
+    while let Some(operand) = operands.next() {
+        if operand.chars().all(|c| c.is_ascii_digit() || c == ',') {
+            argv.push(operand.clone());
+        } else {
+            argv.extend(letters(operand, operands.as_slice().first())?);
+            if ends_in_value(operand) {
+                operands.next();
+            }
         }
     }
-    Ok(super::rewritten(
-        said_plainly(parsed),
-        workspace,
-        Tier::Read,
-    ))
+    let argv = said_plainly(parsed.options).into_iter().chain(argv);
+    Ok(super::rewritten(argv.collect(), workspace, Tier::Read))
+}
+
+/// `ps -aux` and `ps -ax` are `ps aux` and `ps ax`: `x` is none of the new style, or no user's name, and ps reads all its
+/// arguments again in the old one. So does this.
+fn old_style(arguments: &[String]) -> Vec<String> {
+    let cluster = |it: &str| {
+        it.strip_prefix('-')
+            .filter(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphabetic()))
+            .map(str::to_owned)
+    };
+    let old = arguments.iter().any(|it| {
+        cluster(it)
+            .and_then(|it| it.split_once('x').map(|(before, _)| before.to_owned()))
+            .is_some_and(|before| before.chars().all(|c| BEFORE_X.contains(c)))
+    });
+    let again = |it: &String| cluster(it).filter(|_| old).unwrap_or_else(|| it.clone());
+    arguments.iter().map(again).collect()
+}
+
+/// One word of the old style, said plainly; `next` is the word after it.
+fn letters(word: &str, next: Option<&String>) -> Result<Vec<String>, Refusal> {
+    let mut plain = String::new();
+    let mut said = Vec::new();
+    for (at, c) in word.char_indices() {
+        let option = match c {
+            'o' => "--format",
+            'p' => "--pid",
+            'U' => "--user",
+            't' => "--tty",
+            'k' => "--sort",
+            _ if LETTERS.contains(c) => {
+                plain.push(c);
+                continue;
+            }
+            _ => {
+                return refuse!(
+                    "ps: `{word}`: of the options without a dash only the letters {LETTERS} and o, p, t, k, U with a value are \
+                     taken; `e` would show environments"
+                );
+            }
+        };
+        let glued = word.get(at + 1..).filter(|rest| !rest.is_empty());
+        let Some(value) = glued.or(next.map(String::as_str)) else {
+            return refuse!("ps: `{c}` in `{word}` needs a value");
+        };
+        if c == 'o' {
+            columns(value).map_err(|refusal| Refusal::new(format_args!("ps o: {refusal}")))?;
+        }
+        said.push(format!("{option}={value}"));
+        break;
+    }
+    if !plain.is_empty() {
+        said.insert(0, plain);
+    }
+    Ok(said)
+}
+
+/// Whether the value of a word of the old style is the next word.
+fn ends_in_value(word: &str) -> bool {
+    word.find(['o', 'p', 'U', 't', 'k'])
+        .is_some_and(|at| at + 1 == word.len())
 }
 
 /// The same options in a form in which `e` can never be understood as the old style's `e`: ps reads all its arguments
 /// again in the old style when one of them cannot be understood in the new one.
-fn said_plainly(parsed: Parsed) -> Vec<String> {
+fn said_plainly(options: Vec<(&'static str, Option<String>)>) -> Vec<String> {
     let mut argv = vec!["ps".to_owned()];
-    for (name, value) in parsed.options {
+    for (name, value) in options {
         let value = value.unwrap_or_default();
         argv.push(match name {
             "-e" => "-A".to_owned(),
@@ -83,7 +148,6 @@ fn said_plainly(parsed: Parsed) -> Vec<String> {
             flag => flag.to_owned(),
         });
     }
-    argv.extend(parsed.operands);
     argv
 }
 

@@ -9,6 +9,8 @@ use crate::argv::{Refusal, verdict::refuse};
 const DEPTH: u32 = 16;
 /// The longest repetition or range, counted in its literal numbers.
 const LONGEST: f64 = 1e6;
+/// The largest index: an assignment there makes an array of that length.
+const LARGEST: f64 = 1e7;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
@@ -59,11 +61,22 @@ fn judge_at(program: &str, depth: u32) -> Result<(), Refusal> {
                 if beside && *number > LONGEST {
                     return refuse!("a text is repeated {number} times");
                 }
+                let index = before == Some(&Token::Sign('['))
+                    && index.checked_sub(2).and_then(at).is_some_and(ends_value);
+                if index && after == Some(&Token::Sign(']')) && *number > LARGEST {
+                    return refuse!("`[{number}]`: an array as long as that takes all the memory");
+                }
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether a bracket after this is an index and not an array.
+fn ends_value(token: &Token) -> bool {
+    matches!(token, Token::Field | Token::Text | Token::Variable(_))
+        || matches!(token, Token::Sign('.' | ']' | ')' | '}' | '?'))
 }
 
 /// Whether a name directly in braces is a key: `{name: …}` or `{name, …}`. In the brackets of a slice (`.[1, env:2]`) it is
@@ -91,7 +104,13 @@ fn name_in_program(name: &str, rest: &[Token]) -> Result<(), Refusal> {
                 .any(|token| matches!(token, Token::Number(number) if *number > LONGEST));
             let zero_step =
                 matches!(arguments, [.., Token::Sign(';'), Token::Number(step)] if *step == 0.0);
-            if large || zero_step {
+            // `range(from; to; step)` in literal numbers.
+            let many = matches!(
+                arguments,
+                [Token::Number(from), Token::Sign(';'), Token::Number(to), Token::Sign(';'), Token::Number(step)]
+                    if (to - from) / step > LONGEST
+            );
+            if large || zero_step || many {
                 return refuse!("`range` with that many steps may never end");
             }
             Ok(())
@@ -356,6 +375,10 @@ mod tests {
             "recurse(.children[]?)",
             "def inc: . + 1; map(inc)",
             "[range(10)]",
+            "[range(0; 10; 0.5)]",
+            ".[1000]",
+            "[1700000000]",
+            "map([1700000000])",
             ".a // \"none\"",
             "try error(\"x\") catch .",
             "limit(3; .[])",
@@ -407,6 +430,9 @@ mod tests {
             "recurse(.a)",
             "[range(1e12)]",
             "range(0; 1; 0)",
+            "[range(0; 1; 0.0000000001)]",
+            "[] | .[500000000] = 1",
+            ".a[1e9] |= 1",
             "\"x\" * 1e9",
             "1e9 * \"x\"",
             "get_search_list",
