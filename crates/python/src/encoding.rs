@@ -5,15 +5,22 @@ use ruff_text_size::TextSize;
 
 use super::Finding;
 
-/// Encodings in which everything that could be code reads as it stands.
-const PLAIN: [&str; 7] = [
+/// Encodings in which every byte of ASCII is that character and nothing else is one, so that what could be code reads as
+/// it stands. In those of several bytes a quotation mark may belong to a letter.
+const PLAIN: [&str; 13] = [
     "utf-8",
     "utf8",
     "utf-8-sig",
     "ascii",
     "us-ascii",
     "latin-1",
+    "latin1",
+    "l1",
     "iso-8859-1",
+    "iso8859-1",
+    "iso-8859-15",
+    "cp1252",
+    "windows-1252",
 ];
 
 /// Refuses code that says it is written in another encoding.
@@ -52,4 +59,38 @@ fn declared(line: &str) -> Option<&str> {
             .unwrap_or(rest.len());
         rest.get(..end).filter(|name| !name.is_empty())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_encodings_that_read_as_they_stand_pass() {
+        for line in [
+            "# coding: utf-8",
+            "# -*- coding: UTF_8 -*-",
+            "#!/usr/bin/python3\n# vim: set fileencoding=latin1 :",
+            "# coding=cp1252",
+            "# coding style: PEP 8",
+            "x = 1  # coding: utf-7",
+            "print('# coding: utf-7')",
+            "# decoding",
+            "1\n2\n3\n4\n# coding: utf-7",
+        ] {
+            assert!(check(line).is_none(), "{line}");
+        }
+        for line in [
+            "# coding: unicode_escape",
+            "#coding=utf-7",
+            " \t\u{c}# -*- coding: raw_unicode_escape -*-",
+            "\u{feff}# coding: utf-16",
+            "\n# encoding: gbk",
+            "# x\r# coding: shift_jis",
+            "# coding coding: utf_7",
+            "# coding: mbcs",
+        ] {
+            assert!(check(line).is_some(), "{line}");
+        }
+    }
 }
