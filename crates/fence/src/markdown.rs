@@ -65,7 +65,10 @@ impl Brackets {
         let named = |open: usize| text.get(open + 1..at).unwrap_or_default();
         match (next, opened) {
             (Some(b'('), opened) => match (target(Cursor::new(text, at + 2)), opened) {
-                (Target::Near, _) => {}
+                (Target::Near, opened) => {
+                    let picture = opened.filter(|(_, picture)| *picture);
+                    self.closed = picture.map(|(open, _)| open).or(self.closed);
+                }
                 (Target::Far, opened @ (Some((_, false)) | None)) => {
                     // ``![`]`](https://…)``: the first bracket was code.
                     let around = self.closed.filter(|open| {
