@@ -42,14 +42,14 @@ impl Brackets {
         if is_literal(text.as_bytes(), at) {
             return;
         }
-        let picture = at
-            .checked_sub(1)
-            .and_then(|before| text.as_bytes().get(before))
-            == Some(&b'!');
+        let before = text.get(..at).unwrap_or_default();
+        // One that was broken before counts as one: else a text that is fenced again would read otherwise.
+        let picture = before.strip_suffix(BREAK).unwrap_or(before).ends_with('!');
         if self.open.len() == NESTED_MAX {
-            let lost = self.open.pop_front();
             // Where such a picture leads is not known any more.
-            breaks.extend(lost.filter(|(_, picture)| *picture).map(|(open, _)| open));
+            if let Some((open, true)) = self.open.pop_front() {
+                cut(text, open, breaks);
+            }
         }
         self.open.push_back((at, picture));
     }
@@ -76,13 +76,16 @@ impl Brackets {
                             && opened.is_none_or(|(link, _)| is_text(text, link, *open))
                             && named(*open).contains('`')
                     });
-                    breaks.extend(around);
+                    if let Some(open) = around {
+                        cut(text, open, breaks);
+                    }
                 }
-                (Target::Far, Some((open, true))) => breaks.push(open),
+                (Target::Far, Some((open, true))) => cut(text, open, breaks),
                 (Target::Program(colon), opened) => {
                     breaks.push(colon);
-                    let picture = opened.filter(|(_, picture)| *picture);
-                    breaks.extend(picture.map(|(open, _)| open));
+                    if let Some((open, true)) = opened {
+                        cut(text, open, breaks);
+                    }
                 }
             },
             (Some(b':'), Some((open, false))) if at - open < LABEL_MAX => {
@@ -98,7 +101,7 @@ impl Brackets {
                 if bytes.get(at + 2) == Some(&b'(')
                     && target(Cursor::new(text, at + 3)) == Target::Far =>
             {
-                breaks.push(open);
+                cut(text, open, breaks);
             }
             // `![alt][label]`, `![label][]` and `![label]`.
             (_, Some((open, true))) if at - open < LABEL_MAX => {
@@ -117,12 +120,23 @@ impl Brackets {
         }
     }
 
-    /// The breaks of pictures that refer to an address that leads elsewhere.
-    pub(crate) fn pictures(&self) -> impl Iterator<Item = usize> {
-        self.referring
-            .iter()
-            .filter(|(_, label)| self.defined.contains(label))
-            .map(|(at, _)| *at)
+    /// Breaks the pictures that refer to an address that leads elsewhere.
+    pub(crate) fn finish(&self, text: &str, breaks: &mut Breaks) {
+        for (open, label) in &self.referring {
+            if self.defined.contains(label) {
+                cut(text, *open, breaks);
+            }
+        }
+    }
+}
+
+/// Parts a picture's `!` from its bracket at `open`, unless it is parted.
+fn cut(text: &str, open: usize, breaks: &mut Breaks) {
+    if !text
+        .get(..open)
+        .is_some_and(|before| before.ends_with(BREAK))
+    {
+        breaks.push(open);
     }
 }
 

@@ -109,8 +109,7 @@ impl<'a> Finder<'a> {
                 .filter(|(_, side)| self.certain || *side != Side::Small);
             self.breaks.extend(spoken.map(|(at, _)| *at));
         }
-        let pictures = self.brackets.pictures();
-        self.breaks.extend(pictures);
+        self.brackets.finish(self.text, &mut self.breaks);
     }
 
     /// Looks at what begins at `at`.

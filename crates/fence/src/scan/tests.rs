@@ -256,6 +256,31 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 /// A few thousand cases; `FENCE_CASES` at build time tries more.
+/// What pictures of Markdown are made of, in any order.
+fn bracketed() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "[",
+        "]",
+        "![",
+        "](",
+        ")",
+        "`",
+        "!",
+        "·",
+        "\\",
+        " ",
+        "a",
+        "][",
+        "`]`",
+        "https://docs.example/a",
+        "/near",
+        "javascript:a()",
+        "\n[a]: https://docs.example/\n",
+        "\n[a]: /near\n",
+    ]);
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
 fn config() -> ProptestConfig {
     ProptestConfig {
         cases: option_env!("FENCE_CASES")
@@ -282,6 +307,13 @@ proptest! {
         let once = harmless(&text, Some(NONCE), Walk::Anchors);
         let twice = harmless(&once, Some(NONCE), Walk::Anchors);
         prop_assert_eq!(once, twice, "{:?}", text);
+    }
+
+    #[test]
+    fn pictures_are_broken_once(text in bracketed()) {
+        let once = harmless(&text, Some(NONCE), Walk::Anchors);
+        let twice = harmless(&once, Some(NONCE), Walk::Anchors);
+        prop_assert_eq!(&once, &twice, "{:?}", text);
     }
 
     #[test]
