@@ -174,6 +174,7 @@ fn behind_nginx_the_story_from_elsewhere_and_each_client_s_own_address() {
     clone.others();
     clone.up();
     nobody_else_is_published(&clone);
+    no_range_that_the_engine_gives_away(&clone);
     from_elsewhere(&clone, &pem, "declared");
 }
 
@@ -230,7 +231,27 @@ fn behind_caddy_the_same_with_a_certificate_of_its_own() {
     }
     let pem = Certificate::from_pem(&fs::read(to).unwrap()).unwrap();
     nobody_else_is_published(&clone);
+    no_range_that_the_engine_gives_away(&clone);
     from_elsewhere(&clone, &pem, "declared");
+}
+
+/// The proxy's addresses are fixed, so they lie where the engine puts no network by itself: it goes round all of its ranges,
+/// and another project's network may have any of them.
+fn no_range_that_the_engine_gives_away(clone: &Clone) {
+    let subnet = clone.told(
+        "docker",
+        &[
+            "network",
+            "inspect",
+            "--format",
+            "{{(index .IPAM.Config 0).Subnet}}",
+            "kazma_gateway-proxy",
+        ],
+    );
+    let (address, _) = subnet.split_once('/').unwrap();
+    let [first, second, ..] = address.parse::<Ipv4Addr>().unwrap().octets();
+    let given = (first == 172 && (16..32).contains(&second)) || (first, second) == (192, 168);
+    assert!(!given, "{subnet}");
 }
 
 /// The story from another network, and whose address counts.
