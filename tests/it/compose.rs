@@ -12,13 +12,14 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Output,
+    time::Instant,
 };
 
 use kazma_testkit::Api;
 use serde_json::Value;
 
 use self::namespace::within;
-use crate::stack::command;
+use crate::stack::{PATIENCE, command};
 
 /// How the images are compiled here: `scripts/test` compiled them before.
 const PROFILE: &str = "ci";
@@ -172,11 +173,23 @@ impl Clone {
                 &["network", "rm"],
             ),
         ] {
+            self.remove_all(list, remove);
+        }
+    }
+
+    /// The broker may have asked for a container's end as well: then the engine refuses ours, and the container is gone soon.
+    fn remove_all(&self, list: &[&str], remove: &[&str]) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut refused = String::new();
+        loop {
             let found = self.told("docker", list);
             let found: Vec<&str> = found.split_whitespace().collect();
-            if !found.is_empty() {
-                self.told("docker", &[remove, &found].concat());
+            if found.is_empty() {
+                return;
             }
+            assert!(Instant::now() < deadline, "{found:?} stay: {refused}");
+            let output = self.program("docker", &[remove, &found].concat());
+            refused = String::from_utf8_lossy(&output.stderr).into_owned();
         }
     }
 
