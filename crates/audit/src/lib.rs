@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kazma_domain::{Digest, Entropy, canonical::NotCanonical, canonical_json};
+use kazma_domain::{Digest, Entropy};
 use kazma_signing::{SigningError, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,23 +29,26 @@ pub struct Fact {
 }
 
 /// One record of the chain.
+///
+/// **Invariant:** its members stand in the order of RFC 8785, and none of them is a number that is no integer, so that
+/// JSON as serde writes it is canonical JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Its place, from 1, without gaps.
-    pub seq: i64,
+    /// Who caused it.
+    pub actor: String,
     /// When, by the registry's clock.
     pub at: Timestamp,
     /// What happened.
     pub kind: String,
-    /// Who caused it.
-    pub actor: String,
-    /// What it is about.
-    pub subjects: BTreeMap<String, String>,
     /// The digest of its payload.
     pub payload: Digest,
     /// The hash of the record before it; of the first one, [`Head::GENESIS`]'s.
     pub prev: Digest,
+    /// Its place, from 1, without gaps.
+    pub seq: i64,
+    /// What it is about.
+    pub subjects: BTreeMap<String, String>,
 }
 
 /// The details of a record, kept beside it.
@@ -101,7 +104,7 @@ pub struct Link {
     pub record: String,
     /// Its hash.
     pub hash: Digest,
-    /// Its payload's JSON.
+    /// Its payload's JSON: the record holds the digest of exactly these bytes.
     pub payload: String,
     /// The chain's new end.
     pub head: Head,
@@ -154,37 +157,35 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// Refuses a payload that canonical JSON cannot hold.
-    pub fn append(&self, fact: Fact, entropy: &dyn Entropy) -> Result<Link, NotCanonical> {
+    /// Refuses what JSON cannot hold.
+    pub fn append(&self, fact: Fact, entropy: &dyn Entropy) -> Result<Link, serde_json::Error> {
         let mut salt = [0_u8; 16];
         entropy.fill(&mut salt);
-        let payload = Payload {
+        let payload = serde_json::to_string(&Payload {
             salt: hex::encode(salt),
             body: fact.payload,
-        };
-        let payload = canonical_json(&payload)?;
-        let record = Record {
-            seq: self.seq + 1,
+        })?;
+        let record = serde_json::to_string(&Record {
+            actor: fact.actor,
             at: fact.at,
             kind: fact.kind.to_owned(),
-            actor: fact.actor,
+            payload: Digest::of_bytes(payload.as_bytes()),
+            prev: self.hash,
+            seq: self.seq + 1,
             subjects: fact
                 .subjects
                 .into_iter()
                 .map(|(kind, id)| (kind.to_owned(), id))
                 .collect(),
-            payload: Digest::of_bytes(&payload),
-            prev: self.hash,
-        };
-        let record = canonical_json(&record)?;
+        })?;
         let head = Self {
             seq: self.seq + 1,
-            hash: Digest::of_bytes(&record),
+            hash: Digest::of_bytes(record.as_bytes()),
         };
         Ok(Link {
-            record: text(record),
+            record,
             hash: head.hash,
-            payload: text(payload),
+            payload,
             head,
         })
     }
@@ -224,11 +225,6 @@ impl SignedHead {
         }
         key.verify(&self.head, &self.signature)
     }
-}
-
-/// Canonical JSON is UTF-8.
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Walks a chain, one stored record after the other.

@@ -123,3 +123,24 @@ proptest! {
         prop_assert_eq!(broken.seq, i64::try_from(record).unwrap() + 1);
     }
 }
+
+proptest! {
+    #[test]
+    fn a_record_is_written_in_its_canonical_form(
+        actor in any::<String>(),
+        id in any::<String>(),
+        seq in 0_i64..1 << 50,
+        payload in any::<String>(),
+    ) {
+        let fact = Fact {
+            at: Timestamp::from_second(1_700_000_000 + seq % 1_000_000).unwrap(),
+            kind: "call.filed",
+            actor,
+            subjects: [("thread", id.clone()), ("call", id)].into(),
+            payload: json!({"text": payload}),
+        };
+        let link = Head { seq, hash: Head::GENESIS.hash }.append(fact, &Same).unwrap();
+        let read: Record = serde_json::from_str(&link.record).unwrap();
+        prop_assert_eq!(kazma_domain::canonical_json(&read).unwrap(), link.record.into_bytes());
+    }
+}

@@ -2,8 +2,6 @@
 
 use crate::{StoreError, postgres::Session, row::Row, sqlite, statement::Statement};
 
-/// Begins a transaction with a savepoint for its first request. It takes no lock before it writes.
-pub(crate) const BEGIN: &str = "BEGIN; SAVEPOINT request";
 /// Keeps what a request did, and begins the next one.
 const NEXT: &str = "RELEASE request; SAVEPOINT request";
 /// Undoes what a request did, and begins the next one.
@@ -74,23 +72,28 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction with a savepoint for its first request. Says whether somebody else may have written
-    /// since the last one.
+    /// Begins a transaction and its first request. Says whether somebody else may have written since the last one.
     pub(crate) async fn begin(&mut self) -> Result<bool, StoreError> {
         match self {
-            Self::Sqlite(_) => self.run(BEGIN).await.map(|()| false),
+            Self::Sqlite(_) => self.run(sqlite::BEGIN).await.map(|()| false),
             Self::Postgres(session) => session.begin().await,
         }
     }
 
-    /// Keeps what a request did, and begins the next one.
-    pub(crate) async fn next(&mut self) -> Result<(), StoreError> {
-        self.run(NEXT).await
+    /// Keeps what a request did, and begins the next one. With it the transaction has kept `kept` of them.
+    pub(crate) async fn next(&mut self, kept: usize) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) if kept == 1 => self.run(sqlite::SECOND).await,
+            Self::Sqlite(_) | Self::Postgres(_) => self.run(NEXT).await,
+        }
     }
 
-    /// Undoes what a request did, and begins the next one.
-    pub(crate) async fn undo(&mut self) -> Result<(), StoreError> {
-        self.run(UNDO).await
+    /// Undoes what a request did, and begins the next one. The transaction has kept `kept` of them.
+    pub(crate) async fn undo(&mut self, kept: usize) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) if kept == 0 => self.run(sqlite::ANEW).await,
+            Self::Sqlite(_) | Self::Postgres(_) => self.run(UNDO).await,
+        }
     }
 
     /// Makes everything durable.

@@ -14,7 +14,7 @@ use rusqlite::{
 
 use crate::{
     StoreError,
-    connection::{BEGIN, Committed},
+    connection::Committed,
     error::SqlError,
     statement::{Statement, Value},
 };
@@ -29,6 +29,14 @@ const SETTINGS: &str =
 /// For the one that writes. Pages written again and again are folded into the file once: 32 MiB of log, not 4.
 const WRITING: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
      PRAGMA wal_autocheckpoint = 8000; PRAGMA journal_size_limit = 67108864";
+
+/// Begins a transaction. It takes no lock before it writes, and its first request has no savepoint: where that one is
+/// undone, nothing else is there to be kept.
+pub(crate) const BEGIN: &str = "BEGIN";
+/// Begins the second request of those that are kept.
+pub(crate) const SECOND: &str = "SAVEPOINT request";
+/// Undoes the first request, and begins again.
+pub(crate) const ANEW: &str = "ROLLBACK; BEGIN";
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +67,12 @@ pub(crate) fn open(path: &Utf8Path, access: Access) -> Result<Connection, StoreE
 
 /// Makes everything durable, and begins the next transaction.
 pub(crate) fn commit(connection: &Connection) -> Committed {
-    if let Err(error) = connection.execute_batch("RELEASE request") {
-        return Committed::Lost(error.into());
-    }
+    let gone = connection.is_autocommit();
     if let Err(error) = connection.execute_batch("COMMIT") {
         let error = StoreError::from(error);
-        return if error.is_full() {
+        return if gone {
+            Committed::Lost(error)
+        } else if error.is_full() {
             Committed::Full
         } else {
             Committed::Unknown(error)

@@ -1,4 +1,4 @@
-//! The one writer: requests share a commit, each behind its own savepoint, and no answer leaves before it.
+//! The one writer: requests share a commit, what one of them did can be undone alone, and no answer leaves before it.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -157,21 +157,24 @@ impl Writer {
     /// not be made durable.
     async fn batch(&mut self, jobs: Vec<Box<dyn Job>>) -> Option<bool> {
         let mut answers = Vec::with_capacity(jobs.len());
-        let mut kept = false;
+        let mut kept = 0;
+        let mut behind_kept = false;
         for job in jobs {
-            if kept && let Err(error) = self.tx.connection.next().await {
+            if behind_kept && let Err(error) = self.tx.connection.next(kept).await {
                 return Some(self.lose(error, answers).await);
             }
             let before = self.tx.tail;
             let ran = job.run(&mut self.tx).await;
             answers.push(ran.answer);
-            kept = ran.keep;
-            if !kept {
-                self.tx.forget();
-                self.tx.tail = before;
-                if let Err(error) = self.tx.connection.undo().await {
-                    return Some(self.lose(error, answers).await);
-                }
+            behind_kept = ran.keep;
+            if ran.keep {
+                kept += 1;
+                continue;
+            }
+            self.tx.forget();
+            self.tx.tail = before;
+            if let Err(error) = self.tx.connection.undo(kept).await {
+                return Some(self.lose(error, answers).await);
             }
         }
         match self.tx.connection.commit().await {

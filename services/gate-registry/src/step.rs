@@ -39,6 +39,8 @@ pub(crate) enum Change {
 pub(crate) struct Step {
     pub(crate) moment: Moment,
     entropy: Arc<dyn Entropy>,
+    /// The thread whose last change is this moment already.
+    touched: Option<ThreadId>,
     /// The last event it wrote; 0 for none.
     pub(crate) last: i64,
     pub(crate) changes: Vec<Change>,
@@ -53,6 +55,7 @@ impl Step {
         Self {
             moment,
             entropy,
+            touched: None,
             last: 0,
             changes: Vec::new(),
             counts: Vec::new(),
@@ -72,7 +75,11 @@ impl Step {
         turn: Option<TurnId>,
         what: &What,
     ) -> Result<i64, Error> {
-        threads::touch(tx, thread, self.moment.now);
+        // Once is enough: the moment is the same.
+        if self.touched != Some(thread) {
+            threads::touch(tx, thread, self.moment.now);
+            self.touched = Some(thread);
+        }
         let seq = events::append(tx, self.moment.now, thread, turn, what).await?;
         self.last = self.last.max(seq);
         Ok(seq)

@@ -113,6 +113,50 @@ async fn many_requests_share_commits_and_a_failing_one_rolls_back_alone() {
     assert_eq!(names(&database).await.len(), 64);
 }
 
+/// Writes, and then fails or not.
+async fn try_to(database: &Database, name: String, fail: bool) -> Result<(), StoreError> {
+    database
+        .write(move |tx| {
+            Box::pin(async move {
+                tx.execute(Statement::new("INSERT INTO things (name) VALUES ($1)").bind(name))
+                    .await?;
+                if fail { Err(StoreError::Full) } else { Ok(()) }
+            })
+        })
+        .await
+}
+
+#[tokio::test]
+async fn whichever_requests_of_one_commit_fail_exactly_the_others_are_kept() {
+    const TOGETHER: usize = 5;
+    let ground = ground();
+    let database = ground.open().await;
+    let mut expected = Vec::new();
+    for failing in 0_u32..1 << TOGETHER {
+        // The writer is kept busy until all of them wait, so that they share a commit.
+        let (go, wait) = oneshot::channel();
+        let busy = database.write(move |_| {
+            Box::pin(async move {
+                drop(wait.await);
+                Ok::<_, StoreError>(())
+            })
+        });
+        let fails = |i: usize| (failing >> i) & 1 == 1;
+        let name = |i: usize| format!("{failing:02}-{i}");
+        let requests = (0..TOGETHER).map(|i| try_to(&database, name(i), fails(i)));
+        // Polled in this order: the last one once all the others are in the queue.
+        let (first, answers, ()) =
+            tokio::join!(biased; busy, join_all(requests), async { go.send(()).unwrap() });
+        first.unwrap();
+        for (i, answer) in answers.iter().enumerate() {
+            assert_eq!(answer.is_err(), fails(i), "{failing:05b}, {i}: {answer:?}");
+        }
+        expected.extend((0..TOGETHER).filter(|i| !fails(*i)).map(name));
+    }
+    expected.sort();
+    assert_eq!(names(&database).await, expected);
+}
+
 #[tokio::test]
 async fn an_error_undoes_what_the_request_did_before_it() {
     let ground = ground();

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Server;
 use crate::{
     Migration, StoreError,
-    connection::{BEGIN, Committed},
+    connection::Committed,
     error::chain,
     migrate,
     row::Row,
@@ -62,6 +62,8 @@ const HOLDER: &str = "SELECT a.pid::bigint AS pid, COALESCE(a.application_name, 
        AND l.classid::bigint = ($1 >> 32) & 4294967295 AND l.objid::bigint = $1 & 4294967295";
 /// One view for all statements of a transaction.
 const VIEW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// Begins a transaction with a savepoint for its first request: an error ends what is not behind one.
+const BEGIN: &str = "BEGIN; SAVEPOINT request";
 /// Keeps everything. Where the first of the two is refused, the server does not look at the second.
 const COMMIT: &str = "RELEASE request; COMMIT";
 
