@@ -4,18 +4,16 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
-use kazma_domain::Service;
 use kazma_launch::{Member, Peers, Usage, starts_nothing, switch};
-use kazma_mesh::{Enrolment, Listeners};
+use kazma_mesh::Listeners;
 use kazma_policy::argv::Profile;
 use kazma_runtime::{BoxError, Confinement, Connect};
-use kazma_signing::VerifyingKey;
 use serde::{Deserialize, Serialize};
 
+use super::joined::Joined;
 use crate::{
     api::{Deps, Options, serve},
     broker::BrokerClient,
-    executor::MeshRegistry,
 };
 
 /// Which programs `shell_exec` has.
@@ -136,18 +134,17 @@ async fn begin(
     settings: Settings,
     leave_canary: bool,
 ) -> Result<(), BoxError> {
-    let Enrolment {
+    let Joined {
         identity,
+        registry,
         permit_key,
-    } = member.enrol().await?;
-    let at = listeners.local_addr()?;
+        at,
+    } = Joined::join(member, &listeners).await?;
     let deps = Deps {
         identity: identity.clone(),
         listener: listeners,
-        registry: Arc::new(MeshRegistry(
-            member.client(&identity, Service::GateRegistry)?,
-        )),
-        permit_key: VerifyingKey::from_base64(permit_key.trim())?,
+        registry,
+        permit_key,
         code: Arc::new(BrokerClient::new(settings.broker)),
         meters: member.meters.clone(),
         clock: member.clock.clone(),

@@ -4,18 +4,14 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use clap::Args;
-use kazma_domain::Service;
 use kazma_launch::{Member, Peers, Usage, starts_nothing};
-use kazma_mesh::{Enrolment, Listeners};
+use kazma_mesh::Listeners;
 use kazma_netguard::{Client, Judge, Limits, Origin, SystemResolver};
 use kazma_runtime::{BoxError, Confinement, Connect};
-use kazma_signing::VerifyingKey;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    egress::{Deps, Options, serve},
-    executor::MeshRegistry,
-};
+use super::joined::Joined;
+use crate::egress::{Deps, Options, serve};
 
 /// Ports of the internet; names are asked over TCP where an answer is long.
 const WEB: [u16; 3] = [80, 443, 53];
@@ -72,18 +68,17 @@ pub async fn start(
     listeners: Listeners,
     settings: Settings,
 ) -> Result<(), BoxError> {
-    let Enrolment {
+    let Joined {
         identity,
+        registry,
         permit_key,
-    } = member.enrol().await?;
-    let at = listeners.local_addr()?;
+        at,
+    } = Joined::join(member, &listeners).await?;
     let deps = Deps {
         identity: identity.clone(),
         listener: listeners,
-        registry: Arc::new(MeshRegistry(
-            member.client(&identity, Service::GateRegistry)?,
-        )),
-        permit_key: VerifyingKey::from_base64(permit_key.trim())?,
+        registry,
+        permit_key,
         client: Client::new(
             Judge::default(),
             Limits::default(),

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod broker;
 pub mod egress;
+mod joined;
 mod tier;
 
 pub use tier::{Containers, Engine, Runtime, Sandbox, Tier};
