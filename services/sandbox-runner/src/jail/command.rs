@@ -2,14 +2,14 @@
 
 use std::{
     os::{
-        fd::{OwnedFd, RawFd},
+        fd::{AsRawFd as _, OwnedFd},
         unix::process::CommandExt,
     },
     process::{Command, Stdio},
 };
 
 use camino::Utf8PathBuf;
-use command_fds::{CommandFdExt, FdMapping};
+use command_fds::CommandFdExt;
 use rustix::process::geteuid;
 
 use super::{Access, Limits, init::Rlimits, orphans::JAIL_NAME};
@@ -38,9 +38,6 @@ const ENVIRONMENT: &str = "--setenv PATH /usr/bin:/bin --setenv HOME /tmp --sete
     --setenv LANG C.UTF-8";
 
 const INIT_INSIDE: &str = "/run/kazma/init";
-const INIT_FD: RawFd = 10;
-const INFO_FD: RawFd = 11;
-const BLOCK_FD: RawFd = 12;
 
 /// Who runs bubblewrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +88,21 @@ pub(crate) struct ChildEnds {
     pub(crate) block: OwnedFd,
 }
 
+/// How descriptors are called on a command line.
+struct Numbers {
+    init: String,
+    info: String,
+    block: String,
+}
+
+impl Numbers {
+    fn of(ends: &ChildEnds) -> Self {
+        let [init, info, block] =
+            [&ends.init, &ends.info, &ends.block].map(|end| end.as_raw_fd().to_string());
+        Self { init, info, block }
+    }
+}
+
 impl Template {
     /// The command that starts one jail. It does nothing before a byte arrives on `ends.block`.
     #[expect(
@@ -102,11 +114,11 @@ impl Template {
         ends: ChildEnds,
         rlimits: Rlimits,
         access: Option<&Access>,
-    ) -> Result<Command, command_fds::FdMappingCollision> {
+    ) -> Command {
         let mut command = Command::new(&self.bwrap);
         command
             .arg0(JAIL_NAME)
-            .args(self.arguments(access))
+            .args(self.arguments(access, Numbers::of(&ends)))
             .args([INIT_INSIDE, self.python.as_str()])
             .arg(rlimits.to_string())
             .env_clear()
@@ -120,26 +132,16 @@ impl Template {
                 .uid(writer.map_or(NOBODY, |writer| writer.uid))
                 .gid(writer.map_or(NOBODY, |writer| writer.gid));
         }
-        let map = |parent_fd, child_fd| FdMapping {
-            parent_fd,
-            child_fd,
-        };
-        command.fd_mappings(vec![
-            map(ends.init, INIT_FD),
-            map(ends.info, INFO_FD),
-            map(ends.block, BLOCK_FD),
-        ])?;
-        Ok(command)
+        // Under the numbers that they have: one that was free might be given to the pipe by which this process hears why a
+        // program could not be started.
+        command.preserved_fds(vec![ends.init, ends.info, ends.block]);
+        command
     }
 
-    fn arguments(&self, access: Option<&Access>) -> Vec<String> {
+    fn arguments(&self, access: Option<&Access>, numbers: Numbers) -> Vec<String> {
         let workspace = self.workspace.as_str();
         let tmp_bytes = self.limits.tmp_bytes.to_string();
-        let (init, info, block) = (
-            INIT_FD.to_string(),
-            INFO_FD.to_string(),
-            BLOCK_FD.to_string(),
-        );
+        let Numbers { init, info, block } = numbers;
         let before: [&[&str]; 3] = [
             &["--size", &tmp_bytes, "--perms", "1777", "--tmpfs", "/tmp"],
             &["--perms", "0555", "--ro-bind-data", &init, INIT_INSIDE],
@@ -177,6 +179,11 @@ mod tests {
     use super::*;
     use crate::jail::Writer;
 
+    fn arguments(access: Option<&Access>) -> Vec<String> {
+        let [init, info, block] = ["10", "11", "12"].map(str::to_owned);
+        template().arguments(access, Numbers { init, info, block })
+    }
+
     fn template() -> Template {
         Template {
             bwrap: "/usr/bin/bwrap".into(),
@@ -188,6 +195,46 @@ mod tests {
         }
     }
 
+    /// While the ends were opened some low numbers were taken; by the time of the start they are free.
+    #[test]
+    fn a_program_that_is_missing_is_told_whichever_numbers_are_free() {
+        let null = || std::fs::File::open("/dev/null").unwrap();
+        let filled = || {
+            let files = std::iter::repeat_with(null);
+            files
+                .take_while(|file| file.as_raw_fd() < 40)
+                .collect::<Vec<_>>()
+        };
+        let mut low = filled();
+        let [control, stdout, stderr, init, info, block] =
+            std::array::from_fn(|_| OwnedFd::from(null()));
+        let ends = ChildEnds {
+            control,
+            stdout,
+            stderr,
+            init,
+            info,
+            block,
+        };
+        let rlimits = Rlimits {
+            address_space: 1,
+            processes: 1,
+            open_files: 1,
+            file_size: 1,
+            cpu_seconds: 1,
+            tmp_bytes: 1,
+            tmp_files: 1,
+        };
+        let missing = Template {
+            bwrap: "/no/such/bwrap".into(),
+            ..template()
+        };
+        let mut command = missing.command(ends, rlimits, None);
+        low.retain(|file| file.as_raw_fd() < 10);
+        let error = command.spawn().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    }
+
     #[test]
     fn only_what_a_run_may_write_is_mounted_so() {
         let access = |folders: &[&str]| Access {
@@ -196,7 +243,7 @@ mod tests {
             writer: Writer { uid: 1, gid: 2 },
         };
         let writable = |access: Option<&Access>| -> Vec<String> {
-            let arguments = template().arguments(access);
+            let arguments = arguments(access);
             let places = arguments.iter().enumerate().filter(|(_, a)| *a == "--bind");
             places
                 .map(|(at, _)| {
@@ -215,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_workspace_with_spaces_and_dashes_stays_one_word() {
-        let arguments = template().arguments(None);
+        let arguments = arguments(None);
         assert!(!arguments.contains(&"--share-net".to_owned()));
         let at = arguments.iter().rposition(|a| a == "--ro-bind").unwrap();
         assert_eq!(

@@ -237,9 +237,7 @@ impl Jail {
         name: &str,
     ) -> Result<Self, JailError> {
         let (mut own, child_ends) = ends(template)?;
-        let command = template
-            .command(child_ends, rlimits(&template.limits, cgroups), access)
-            .map_err(|error| JailError::System(error.to_string()))?;
+        let command = template.command(child_ends, rlimits(&template.limits, cgroups), access);
         let child = spawner.spawn(command).await.map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
                 JailError::Missing {
