@@ -5,9 +5,12 @@
 //!
 //! **Invariant:** pure; and whatever cannot be read is refused.
 
+mod characters;
+mod codecs;
 mod depth;
 mod encoding;
 mod names;
+mod runs;
 mod scope;
 mod text;
 mod tree;

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 
 use ruff_python_ast::{
-    Arguments, ConversionFlag, Expr, ExprCall, ExprFString, ExprSlice, FStringPart,
-    InterpolatedStringElement, Keyword, Number, Operator, UnaryOp, name::Name,
+    Arguments, Comprehension, ConversionFlag, Expr, ExprCall, ExprFString, ExprSubscript,
+    FStringPart, InterpolatedElement, InterpolatedStringElement, Keyword, Operator, name::Name,
+};
+
+use super::{
+    characters::{self, character, integer},
+    codecs::{by_codec, from_base64, from_hex, letters, sliced, swapped},
 };
 
 /// Expressions in expressions that are put together at most.
@@ -12,23 +17,34 @@ const PARTS: u32 = 64;
 /// The longest text that is put together, in bytes.
 const LONGEST: usize = 4096;
 
-/// What the code's own names stand for, where they are given one text and nothing else.
+/// What the code's own names stand for, where they are given one text, or one list of texts, and nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct Texts(BTreeMap<Name, Option<String>>);
+pub(crate) struct Texts {
+    one: BTreeMap<Name, Option<String>>,
+    lists: BTreeMap<Name, Option<Vec<String>>>,
+}
 
 impl Texts {
     /// Notes that a name is given a value.
     pub(crate) fn give(&mut self, name: &Name, value: Option<&Expr>) {
         let text = value.and_then(|value| self.constant(value));
         let text = text.filter(|text| text.len() <= LONGEST);
-        self.0
-            .entry(name.clone())
-            .and_modify(|known| {
-                if *known != text {
-                    *known = None;
-                }
-            })
-            .or_insert(text);
+        same_or_none(&mut self.one, name, text);
+        let list = match value {
+            Some(Expr::List(it)) => self.each(&it.elts, PARTS),
+            Some(Expr::Tuple(it)) => self.each(&it.elts, PARTS),
+            _ => None,
+        };
+        same_or_none(&mut self.lists, name, list);
+    }
+
+    /// Notes that a text is put behind what a name stands for.
+    pub(crate) fn add(&mut self, name: &Name, value: &Expr) {
+        let longer = self.one.get(name).cloned().flatten().and_then(|mut text| {
+            push(&mut text, &self.constant(value)?)?;
+            Some(text)
+        });
+        self.one.insert(name.clone(), longer);
     }
 
     /// The text that an expression is, as far as it is written out: literals, and what they are put together from by
@@ -41,36 +57,105 @@ impl Texts {
         let parts = parts.checked_sub(1)?;
         match expression {
             Expr::StringLiteral(literal) => Some(literal.value.to_str().to_owned()),
-            Expr::Name(name) => self.0.get(&name.id).cloned().flatten(),
+            Expr::Name(name) => self.one.get(&name.id).cloned().flatten(),
             Expr::Named(it) => self.put_together(&it.value, parts),
             Expr::BinOp(it) => {
+                if it.op == Operator::Mult {
+                    let (text, times) = match integer(&it.left) {
+                        Some(times) => (&it.right, times),
+                        None => (&it.left, integer(&it.right)?),
+                    };
+                    let text = self.put_together(text, parts)?;
+                    let times = usize::try_from(times).ok()?;
+                    return (text.len().saturating_mul(times) <= LONGEST)
+                        .then(|| text.repeat(times));
+                }
                 let left = self.put_together(&it.left, parts)?;
                 match it.op {
-                    Operator::Add => Some(left + &self.put_together(&it.right, parts)?),
-                    Operator::Mult => {
-                        let times = usize::try_from(integer(&it.right)?).ok()?;
-                        (left.len().saturating_mul(times) <= LONGEST).then(|| left.repeat(times))
+                    Operator::Add => {
+                        let right = self.put_together(&it.right, parts)?;
+                        (left.len() + right.len() <= LONGEST).then(|| left + &right)
                     }
                     Operator::Mod => self.filled_in(&left, &it.right, parts),
                     _ => None,
                 }
             }
             Expr::FString(it) => self.interpolated(it, parts),
-            Expr::Subscript(it) => {
-                let text = self.put_together(&it.value, parts)?;
-                match it.slice.as_ref() {
-                    Expr::Slice(slice) => sliced(&text, slice),
-                    index => {
-                        let index = integer(index)?;
-                        let length = i64::try_from(text.chars().count()).ok()?;
-                        let at = if index < 0 { index + length } else { index };
-                        let c = text.chars().nth(usize::try_from(at).ok()?)?;
-                        Some(c.to_string())
-                    }
+            Expr::Subscript(it) => self.part(it, parts),
+            Expr::Call(call) => self.called(call, parts),
+            Expr::Attribute(it) if named(&it.value, "string") => letters(it.attr.as_str()),
+            _ => None,
+        }
+    }
+
+    /// A character or part of a text, or one of several texts.
+    fn part(&self, subscript: &ExprSubscript, parts: u32) -> Option<String> {
+        if let Expr::Dict(it) = subscript.value.as_ref() {
+            let wanted = self.put_together(&subscript.slice, parts)?;
+            let found = it.items.iter().find(|item| {
+                let key = item.key.as_ref();
+                key.and_then(|key| self.put_together(key, parts)).as_ref() == Some(&wanted)
+            })?;
+            return self.put_together(&found.value, parts);
+        }
+        let at = |length: usize| {
+            let index = integer(&subscript.slice)?;
+            let length = i64::try_from(length).ok()?;
+            let at = if index < 0 { index + length } else { index };
+            usize::try_from(at).ok()
+        };
+        match subscript.value.as_ref() {
+            Expr::List(it) => return self.put_together(it.elts.get(at(it.elts.len())?)?, parts),
+            Expr::Tuple(it) => return self.put_together(it.elts.get(at(it.elts.len())?)?, parts),
+            Expr::Name(name) => {
+                if let Some(Some(list)) = self.lists.get(&name.id) {
+                    return list.get(at(list.len())?).cloned();
                 }
             }
-            Expr::Call(call) => self.called(call, parts),
-            _ => None,
+            Expr::Call(call) if splits(call) => {
+                let pieces = self.pieces(call, parts)?;
+                return pieces.get(at(pieces.len())?).cloned();
+            }
+            _ => {}
+        }
+        let text = self.put_together(&subscript.value, parts)?;
+        if let Expr::Slice(slice) = subscript.slice.as_ref() {
+            return sliced(&text, slice);
+        }
+        let c = text.chars().nth(at(text.chars().count())?)?;
+        Some(c.to_string())
+    }
+
+    /// What `split` and `partition` make of a text that is written out.
+    pub(crate) fn split(&self, call: &ExprCall) -> Option<Vec<String>> {
+        self.pieces(call, PARTS)
+    }
+
+    fn pieces(&self, call: &ExprCall, parts: u32) -> Option<Vec<String>> {
+        let parts = parts.checked_sub(1)?;
+        let Expr::Attribute(method) = call.func.as_ref() else {
+            return None;
+        };
+        if !splits(call) {
+            return None;
+        }
+        let name = method.attr.as_str();
+        let text = self.put_together(&method.value, parts)?;
+        let owned = |pieces: Vec<&str>| Some(pieces.into_iter().map(str::to_owned).collect());
+        let mark = match call.arguments.args.first() {
+            Some(mark) if name != "splitlines" => self.put_together(mark, parts)?,
+            _ if name == "splitlines" => return owned(text.lines().collect()),
+            _ => return owned(text.split_whitespace().collect()),
+        };
+        let halves = |halves: Option<(&str, &str)>| match halves {
+            Some((before, after)) => owned(vec![before, &mark, after]),
+            None => owned(vec![&text]),
+        };
+        match name {
+            _ if mark.is_empty() => None,
+            "partition" => halves(text.split_once(&mark)),
+            "rpartition" => halves(text.rsplit_once(&mark)),
+            _ => owned(text.split(&mark).collect()),
         }
     }
 
@@ -89,10 +174,7 @@ impl Texts {
                 match element {
                     InterpolatedStringElement::Literal(it) => text.push_str(&it.value),
                     InterpolatedStringElement::Interpolation(it) => {
-                        let plain =
-                            it.conversion == ConversionFlag::None && it.format_spec.is_none();
-                        let expression = Some(&it.expression).filter(|_| plain)?;
-                        push(&mut text, &self.put_together(expression, parts)?)?;
+                        push(&mut text, &self.field(it, parts)?)?;
                     }
                 }
             }
@@ -100,11 +182,34 @@ impl Texts {
         Some(text)
     }
 
+    /// `{x}`, `{x!s}`, `{x:s}` or `{95:c}`.
+    fn field(&self, field: &InterpolatedElement, parts: u32) -> Option<String> {
+        if !matches!(field.conversion, ConversionFlag::None | ConversionFlag::Str) {
+            return None;
+        }
+        let mut spec = String::new();
+        for element in field.format_spec.iter().flat_map(|it| it.elements.iter()) {
+            match element {
+                InterpolatedStringElement::Literal(it) => spec.push_str(&it.value),
+                InterpolatedStringElement::Interpolation(_) => return None,
+            }
+        }
+        match spec.as_str() {
+            "" | "s" => self.put_together(&field.expression, parts),
+            "c" => character(integer(&field.expression)?),
+            _ => None,
+        }
+    }
+
     /// `"__%s__" % "globals"`, with plain fields only.
     fn filled_in(&self, pattern: &str, values: &Expr, parts: u32) -> Option<String> {
+        let one = |value: &Expr| match integer(value) {
+            Some(code) => character(code),
+            None => self.put_together(value, parts),
+        };
         let mut values = match values {
-            Expr::Tuple(it) => self.each(&it.elts, parts)?,
-            one => vec![self.put_together(one, parts)?],
+            Expr::Tuple(it) => it.elts.iter().map(one).collect::<Option<Vec<_>>>()?,
+            value => vec![one(value)?],
         };
         values.reverse();
         let mut text = String::new();
@@ -112,7 +217,7 @@ impl Texts {
         while let Some(c) = rest.next() {
             match c {
                 '%' => match rest.next()? {
-                    's' => push(&mut text, &values.pop()?)?,
+                    's' | 'c' => push(&mut text, &values.pop()?)?,
                     '%' => text.push('%'),
                     _ => return None,
                 },
@@ -130,8 +235,19 @@ impl Texts {
             _ => None,
         };
         match call.func.as_ref() {
-            Expr::Name(name) if name.id.as_str() == "str" => self.put_together(one()?, parts),
+            Expr::Name(name) if name.id.as_str() == "str" => {
+                self.bytes_or_text(arguments.args.first()?, parts)
+            }
+            Expr::Name(name) if name.id.as_str() == "format" => {
+                self.put_together(arguments.args.first()?, parts)
+            }
             Expr::Name(name) if name.id.as_str() == "chr" => character(integer(one()?)?),
+            // `str.join("", …)` is `"".join(…)`.
+            Expr::Attribute(method) if named(&method.value, "str") => {
+                let (text, rest) = arguments.args.split_first()?;
+                let text = self.put_together(text, parts)?;
+                self.method(method.attr.as_str(), text, rest, arguments, parts)
+            }
             Expr::Attribute(method) => {
                 let name = method.attr.as_str();
                 match name {
@@ -139,35 +255,65 @@ impl Texts {
                     "b64decode" | "urlsafe_b64decode" => {
                         return from_base64(&self.bytes_or_text(one()?, parts)?);
                     }
+                    // `codecs.decode("…", "rot13")`
+                    "decode" | "encode" if named(&method.value, "codecs") => {
+                        let [text, codec] = arguments.args.as_ref() else {
+                            return None;
+                        };
+                        let text = self.bytes_or_text(text, parts)?;
+                        return by_codec(&text, &self.put_together(codec, parts)?);
+                    }
                     "decode" => return self.bytes_or_text(&method.value, parts),
                     _ => {}
                 }
                 let text = self.put_together(&method.value, parts)?;
-                let none = arguments.args.is_empty() && arguments.keywords.is_empty();
-                match name {
-                    "join" => {
-                        let items = self.items(one()?, parts)?;
-                        (items.len().saturating_mul(text.len()) <= LONGEST)
-                            .then(|| items.join(&text))
-                    }
-                    "format" => self.formatted(&text, arguments, parts),
-                    "replace" => match arguments.args.as_ref() {
-                        [from, to] => {
-                            let from = self.put_together(from, parts)?;
-                            let to = self.put_together(to, parts)?;
-                            (text.len().saturating_mul(to.len().max(1)) <= LONGEST)
-                                .then(|| text.replace(&from, &to))
-                        }
-                        _ => None,
-                    },
-                    "lower" | "casefold" if none => Some(text.to_lowercase()),
-                    "upper" if none => Some(text.to_uppercase()),
-                    "strip" if none => Some(text.trim().to_owned()),
-                    "lstrip" if none => Some(text.trim_start().to_owned()),
-                    "rstrip" if none => Some(text.trim_end().to_owned()),
-                    "encode" => Some(text),
-                    _ => None,
-                }
+                self.method(name, text, &arguments.args, arguments, parts)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a method of texts makes of one; `all` are its arguments as they stand, `given` those behind the text.
+    fn method(
+        &self,
+        name: &str,
+        text: String,
+        given: &[Expr],
+        all: &Arguments,
+        parts: u32,
+    ) -> Option<String> {
+        let none = given.is_empty() && all.keywords.is_empty();
+        let cut = |cut: fn(&str, &str) -> String| match given {
+            [of] => Some(cut(&text, &self.put_together(of, parts)?)),
+            _ => None,
+        };
+        match (name, given) {
+            ("join", [items]) => {
+                let items = self.items(items, parts)?;
+                (items.len().saturating_mul(text.len()) <= LONGEST).then(|| items.join(&text))
+            }
+            ("format", _) => self.formatted(&text, given, all, parts),
+            ("replace", [from, to]) => {
+                let from = self.put_together(from, parts)?;
+                let to = self.put_together(to, parts)?;
+                (text.len().saturating_mul(to.len().max(1)) <= LONGEST)
+                    .then(|| text.replace(&from, &to))
+            }
+            ("lower" | "casefold", []) if none => Some(text.to_lowercase()),
+            ("upper", []) if none => Some(text.to_uppercase()),
+            ("swapcase", []) if none => Some(swapped(&text)),
+            ("strip", []) if none => Some(text.trim().to_owned()),
+            ("lstrip", []) if none => Some(text.trim_start().to_owned()),
+            ("rstrip", []) if none => Some(text.trim_end().to_owned()),
+            ("strip", _) => cut(|text, of| text.trim_matches(|c| of.contains(c)).to_owned()),
+            ("lstrip", _) => cut(|text, of| text.trim_start_matches(|c| of.contains(c)).to_owned()),
+            ("rstrip", _) => cut(|text, of| text.trim_end_matches(|c| of.contains(c)).to_owned()),
+            ("removeprefix", _) => cut(|text, of| text.strip_prefix(of).unwrap_or(text).to_owned()),
+            ("removesuffix", _) => cut(|text, of| text.strip_suffix(of).unwrap_or(text).to_owned()),
+            ("encode", _) | ("__str__", []) => Some(text),
+            ("__add__", [more]) => {
+                let more = self.put_together(more, parts)?;
+                (text.len() + more.len() <= LONGEST).then(|| text + &more)
             }
             _ => None,
         }
@@ -175,8 +321,20 @@ impl Texts {
 
     fn bytes_or_text(&self, expression: &Expr, parts: u32) -> Option<String> {
         of_bytes(expression).or_else(|| match expression {
-            Expr::Call(call) if named(&call.func, "bytes") => {
-                Some(numbers(call.arguments.args.first()?)?.concat())
+            Expr::Call(call) if named(&call.func, "bytes") || named(&call.func, "bytearray") => {
+                let given = call.arguments.args.first()?;
+                match given {
+                    Expr::Generator(it) => {
+                        Some(characters::bytes(&it.elt, &it.generators)?.concat())
+                    }
+                    Expr::ListComp(it) => {
+                        Some(characters::bytes(&it.elt, &it.generators)?.concat())
+                    }
+                    _ => match numbers(given) {
+                        Some(numbers) => Some(numbers.concat()),
+                        None => self.put_together(given, parts),
+                    },
+                }
             }
             other => self.put_together(other, parts),
         })
@@ -187,24 +345,49 @@ impl Texts {
         match expression {
             Expr::List(it) => self.each(&it.elts, parts),
             Expr::Tuple(it) => self.each(&it.elts, parts),
+            Expr::Name(name) if self.lists.get(&name.id).is_some_and(Option::is_some) => {
+                self.lists.get(&name.id).cloned().flatten()
+            }
             Expr::Call(call) if named(&call.func, "map") => match call.arguments.args.as_ref() {
                 [function, codes] if named(function, "chr") => numbers(codes),
+                [Expr::Lambda(it), over] => {
+                    let parameters = it.parameters.as_ref()?;
+                    let target = parameters.iter().next()?.name().id.as_str();
+                    let over = match self.put_together(over, parts) {
+                        Some(text) => text.chars().map(|c| i64::from(u32::from(c))).collect(),
+                        None => characters::numbers(over)?,
+                    };
+                    characters::gone_through(&it.body, target, &over, None)
+                }
                 _ => None,
             },
             Expr::Call(call) if named(&call.func, "reversed") => {
                 let text = self.put_together(call.arguments.args.first()?, parts)?;
                 Some(vec![text.chars().rev().collect()])
             }
-            Expr::Generator(it) => match (it.elt.as_ref(), it.generators.as_slice()) {
-                (Expr::Call(call), [over]) if named(&call.func, "chr") => numbers(&over.iter),
-                _ => None,
-            },
-            Expr::ListComp(it) => match (it.elt.as_ref(), it.generators.as_slice()) {
-                (Expr::Call(call), [over]) if named(&call.func, "chr") => numbers(&over.iter),
-                _ => None,
-            },
+            Expr::Generator(it) => self.worked_out(&it.elt, &it.generators, parts),
+            Expr::ListComp(it) => self.worked_out(&it.elt, &it.generators, parts),
+            Expr::Call(call) if splits(call) => self.pieces(call, parts),
             other => Some(vec![self.put_together(other, parts)?]),
         }
+    }
+
+    /// `chr(x + 1) for x in [94, 95]`, `letters[i] for i in [6, 11]`.
+    fn worked_out(
+        &self,
+        elt: &Expr,
+        generators: &[Comprehension],
+        parts: u32,
+    ) -> Option<Vec<String>> {
+        let [over] = generators else {
+            return None;
+        };
+        let text = self.put_together(&over.iter, parts);
+        let table = match elt {
+            Expr::Subscript(it) => self.put_together(&it.value, parts),
+            _ => None,
+        };
+        characters::each(elt, over, text.as_deref(), table.as_deref())
     }
 
     fn each(&self, items: &[Expr], parts: u32) -> Option<Vec<String>> {
@@ -218,7 +401,13 @@ impl Texts {
     }
 
     /// `"__{}__".format("globals")`, with plain fields only.
-    fn formatted(&self, pattern: &str, arguments: &Arguments, parts: u32) -> Option<String> {
+    fn formatted(
+        &self,
+        pattern: &str,
+        given: &[Expr],
+        all: &Arguments,
+        parts: u32,
+    ) -> Option<String> {
         let mut text = String::new();
         let mut rest = pattern;
         let mut next = 0_usize;
@@ -233,17 +422,24 @@ impl Texts {
                 rest = after;
                 continue;
             }
-            let (name, after) = field.strip_prefix('{')?.split_once('}')?;
+            let (field, after) = field.strip_prefix('{')?.split_once('}')?;
+            let (name, spec) = field.split_once([':', '!']).unwrap_or((field, ""));
             let value = if name.is_empty() {
                 next += 1;
-                arguments.args.get(next - 1)?
+                given.get(next - 1)?
             } else if let Ok(index) = name.parse::<usize>() {
-                arguments.args.get(index)?
+                given.get(index)?
             } else {
-                let given = |it: &&Keyword| it.arg.as_ref().is_some_and(|arg| arg.as_str() == name);
-                &arguments.keywords.iter().find(given)?.value
+                let called =
+                    |it: &&Keyword| it.arg.as_ref().is_some_and(|arg| arg.as_str() == name);
+                &all.keywords.iter().find(called)?.value
             };
-            push(&mut text, &self.put_together(value, parts)?)?;
+            let value = match spec {
+                "" | "s" => self.put_together(value, parts)?,
+                "c" => character(integer(value)?)?,
+                _ => return None,
+            };
+            push(&mut text, &value)?;
             rest = after;
         }
         Some(text + rest)
@@ -255,107 +451,39 @@ fn push(text: &mut String, more: &str) -> Option<()> {
     (text.len() + more.len() <= LONGEST).then(|| text.push_str(more))
 }
 
+/// Whether a call is of a method that takes a text apart.
+fn splits(call: &ExprCall) -> bool {
+    matches!(
+        call.func.as_ref(),
+        Expr::Attribute(it) if matches!(
+            it.attr.as_str(),
+            "split" | "rsplit" | "partition" | "rpartition" | "splitlines"
+        )
+    )
+}
+
 fn named(function: &Expr, wanted: &str) -> bool {
     matches!(function, Expr::Name(name) if name.id.as_str() == wanted)
 }
 
-/// A whole number that is written out.
-fn integer(expression: &Expr) -> Option<i64> {
-    match expression {
-        Expr::NumberLiteral(it) => match &it.value {
-            Number::Int(number) => number.as_i64(),
-            _ => None,
-        },
-        Expr::UnaryOp(it) if it.op == UnaryOp::USub => integer(&it.operand)?.checked_neg(),
-        _ => None,
-    }
-}
-
-fn character(code: i64) -> Option<String> {
-    char::from_u32(u32::try_from(code).ok()?).map(String::from)
-}
-
 /// The characters of a list of their numbers.
 fn numbers(expression: &Expr) -> Option<Vec<String>> {
-    let items = match expression {
-        Expr::List(it) => &it.elts,
-        Expr::Tuple(it) => &it.elts,
-        _ => return None,
-    };
-    items.iter().map(|it| character(integer(it)?)).collect()
+    let numbers = characters::numbers(expression)?;
+    numbers.into_iter().map(character).collect()
 }
 
-/// `text[a:b:c]` as Python cuts it.
-fn sliced(text: &str, slice: &ExprSlice) -> Option<String> {
-    let whole = |bound: &Option<Box<Expr>>| match bound {
-        None => Some(None),
-        Some(bound) => integer(bound).map(Some),
-    };
-    let characters: Vec<char> = text.chars().collect();
-    let length = i64::try_from(characters.len()).ok()?;
-    let step = whole(&slice.step)?.unwrap_or(1);
-    let (first, last) = if step < 0 {
-        (-1, length - 1)
-    } else {
-        (0, length)
-    };
-    let bound = |at: i64| {
-        let at = if at < 0 {
-            at.saturating_add(length)
-        } else {
-            at
-        };
-        at.clamp(first, last)
-    };
-    let (from, to) = if step < 0 {
-        (last, first)
-    } else {
-        (first, last)
-    };
-    let mut at = whole(&slice.lower)?.map_or(from, bound);
-    let end = whole(&slice.upper)?.map_or(to, bound);
-    let mut cut = String::new();
-    while step != 0 && (if step < 0 { at > end } else { at < end }) {
-        cut.push(*characters.get(usize::try_from(at).ok()?)?);
-        at = at.checked_add(step)?;
-    }
-    Some(cut)
-}
-
-fn from_hex(text: &str) -> Option<String> {
-    let digits: Vec<u32> = text
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .map(|c| c.to_digit(16))
-        .collect::<Option<_>>()?;
-    let bytes = digits.chunks(2).map(|pair| match pair {
-        [high, low] => u8::try_from(high * 16 + low).ok(),
-        _ => None,
-    });
-    String::from_utf8(bytes.collect::<Option<_>>()?).ok()
-}
-
-fn from_base64(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for c in text.bytes().filter(|c| !c.is_ascii_whitespace()) {
-        let value = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            b'=' => break,
-            _ => return None,
-        };
-        bits = ((bits << 6) | u32::from(value)) & 0x00ff_ffff;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 0xff).ok()?);
+fn same_or_none<T: PartialEq>(
+    known: &mut BTreeMap<Name, Option<T>>,
+    name: &Name,
+    value: Option<T>,
+) {
+    match known.get_mut(name) {
+        Some(before) if *before != value => *before = None,
+        Some(_) => {}
+        None => {
+            known.insert(name.clone(), value);
         }
     }
-    String::from_utf8(bytes).ok()
 }
 
 /// What an f-string ends in after its last field.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use ruff_python_ast::{
     Alias, Arguments, Expr, ExprAttribute, ExprCall, ExprContext, ExprName, ExprSubscript,
-    ModModule, Pattern, PatternKeyword, Stmt, StmtFunctionDef, StmtMatch,
+    ModModule, Operator, Pattern, PatternKeyword, Stmt, StmtFunctionDef, StmtMatch,
     name::Name,
     visitor::{Visitor, walk_alias, walk_expr, walk_pattern, walk_pattern_keyword, walk_stmt},
 };
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::{
-    Finding, names,
-    scope::{self, Names},
+    Finding, names, runs,
+    scope::{self, Names, Table},
     text,
 };
 
@@ -29,6 +29,7 @@ fn check_at(module: &ModModule, depth: u32) -> Option<Finding> {
         own: scope::own(&module.body),
         names: Names::of(module),
         parameters: Vec::new(),
+        functions: 0,
         depth,
         found: None,
     };
@@ -41,6 +42,8 @@ struct Search {
     names: Names,
     /// What the functions around call their own, of the names of builtins.
     parameters: Vec<Name>,
+    /// How many functions are around.
+    functions: u32,
     /// How many texts of code may still be read in this one.
     depth: u32,
     found: Option<Finding>,
@@ -130,10 +133,23 @@ impl Search {
         );
     }
 
+    fn refuse_filled_in(&mut self, expression: &Expr, name: &str) {
+        self.refuse(
+            expression.range(),
+            format!("the attribute `{name}` is refused, in a text that is filled in too"),
+        );
+    }
+
     /// What a call is given to get at by name, to run, or to make code of.
     fn call(&mut self, call: &ExprCall) {
         let function = call.func.as_ref();
         let arguments = &call.arguments;
+        if let Expr::Attribute(method) = function {
+            self.method(call, method);
+        }
+        if let Some(path) = runs::raw_device(call, &self.names) {
+            self.refuse(call.range(), format!("`{path}` is a raw device"));
+        }
         if let Some(builtins) = self.looks_up(function) {
             self.names_in_texts(&arguments.args, builtins);
             self.module_in_text(arguments);
@@ -151,7 +167,12 @@ impl Search {
         }) {
             self.refuse(keyword.range, "making code of parts is refused".to_owned());
         }
-        let Some(whole) = self.names.imported(function) else {
+        let known = self
+            .names
+            .imported(function)
+            .or_else(|| self.names.made(function));
+        let made = || runs::type_of_code(call, &self.names).map(str::to_owned);
+        let Some(whole) = known.or_else(made) else {
             return;
         };
         if names::makes_code(&whole) {
@@ -163,8 +184,57 @@ impl Search {
         if names::runs_text(&whole) {
             let given = arguments.keywords.iter().map(|it| &it.value);
             for argument in arguments.args.iter().chain(given) {
-                self.run(argument);
+                match argument {
+                    // `timeit.main(["…"])`
+                    Expr::List(it) => it.elts.iter().for_each(|it| self.run(it)),
+                    argument => self.run(argument),
+                }
             }
+        }
+    }
+
+    /// What methods do to code and to tables of names.
+    fn method(&mut self, call: &ExprCall, method: &ExprAttribute) {
+        match method.attr.as_str() {
+            "values" | "items" | "popitem" => {
+                let whole = match self.names.table(&method.value) {
+                    Some(Table::Global) => true,
+                    Some(Table::Local) => self.functions == 0,
+                    Some(Table::Other) => {
+                        object_of(&method.value).is_some_and(|of| self.names.is_of_import(of))
+                    }
+                    None => false,
+                };
+                if whole {
+                    self.refuse(
+                        method.attr.range(),
+                        format!(
+                            "`{}` of a module's names is refused: the builtins are among them",
+                            method.attr
+                        ),
+                    );
+                }
+            }
+            "format" | "format_map" => {
+                let text = self.names.texts.constant(&method.value);
+                if let Some(name) = text.as_deref().and_then(names::formats_attribute) {
+                    self.refuse_filled_in(&method.value, name);
+                }
+            }
+            "replace" => {
+                let code = matches!(method.value.as_ref(), Expr::Attribute(it) if it.attr.as_str() == "__code__");
+                if code {
+                    self.refuse(call.range(), "making code of parts is refused".to_owned());
+                }
+            }
+            "__setattr__" => {
+                let named =
+                    |it: &&Expr| self.names.texts.constant(it).as_deref() == Some("__code__");
+                if let Some(name) = call.arguments.args.iter().find(named) {
+                    self.refuse_text(name, "__code__");
+                }
+            }
+            _ => {}
         }
     }
 
@@ -190,15 +260,10 @@ impl Search {
 
     /// `logging.__dict__["os"]`, `vars(logging)["os"]`, `globals()["…"]`.
     fn subscript(&mut self, subscript: &ExprSubscript) {
-        let table = names_of(&subscript.value);
+        let table = self.names.table(&subscript.value).is_some();
         self.name_in_text(&subscript.slice, table);
-        let of = match subscript.value.as_ref() {
-            Expr::Attribute(it) => Some(it.value.as_ref()),
-            Expr::Call(call) => call.arguments.args.first(),
-            _ => None,
-        };
         if table
-            && of.is_some_and(|of| self.names.is_of_import(of))
+            && object_of(&subscript.value).is_some_and(|of| self.names.is_of_import(of))
             && let Some(text) = self.names.texts.constant(&subscript.slice)
             && names::is_reached(&text)
         {
@@ -208,9 +273,12 @@ impl Search {
 
     /// A text that is run as code. What is no Python would not run.
     fn run(&mut self, expression: &Expr) {
-        let Some(code) = self.names.texts.constant(expression) else {
-            return;
-        };
+        if let Some(code) = self.names.texts.constant(expression) {
+            self.run_text(expression, &code);
+        }
+    }
+
+    fn run_text(&mut self, expression: &Expr, code: &str) {
         let Some(depth) = self.depth.checked_sub(1) else {
             self.refuse(
                 expression.range(),
@@ -218,8 +286,8 @@ impl Search {
             );
             return;
         };
-        let found = crate::depth::check(&code).or_else(|| {
-            let parsed = ruff_python_parser::parse_module(&code).ok()?;
+        let found = crate::depth::check(code).or_else(|| {
+            let parsed = ruff_python_parser::parse_module(code).ok()?;
             check_at(parsed.syntax(), depth)
         });
         if let Some(found) = found {
@@ -234,16 +302,19 @@ impl Search {
     fn looks_up(&self, function: &Expr) -> Option<bool> {
         if self.names.is_lookup(function) {
             let among = match function {
-                Expr::Attribute(attribute) => names_of(&attribute.value),
+                Expr::Attribute(attribute) => self.names.table(&attribute.value).is_some(),
                 _ => true,
             };
             return Some(among);
         }
         match function {
             Expr::Attribute(attribute)
-                if matches!(attribute.attr.as_str(), "get" | "pop" | "__getitem__") =>
+                if matches!(
+                    attribute.attr.as_str(),
+                    "get" | "pop" | "setdefault" | "__getitem__"
+                ) =>
             {
-                Some(names_of(&attribute.value))
+                Some(self.names.table(&attribute.value).is_some())
             }
             _ => None,
         }
@@ -252,22 +323,31 @@ impl Search {
     /// Stores, and attributes that a text would show when it is filled in.
     fn texts(&mut self, expression: &Expr) {
         match expression {
-            Expr::StringLiteral(_) | Expr::BinOp(_) | Expr::Call(_) => {
+            Expr::StringLiteral(_) | Expr::BinOp(_) | Expr::Call(_) | Expr::Subscript(_) => {
+                if let Expr::Call(call) = expression {
+                    for piece in self.names.texts.split(call).unwrap_or_default() {
+                        self.name_of_attribute(expression, &piece);
+                    }
+                }
                 let Some(text) = self.names.texts.constant(expression) else {
                     return;
                 };
                 self.text(expression.range(), &text);
+                self.name_of_attribute(expression, &text);
+                if self.names.has_module("doctest")
+                    && let Some(code) = runs::examples(&text)
+                {
+                    self.run_text(expression, &code);
+                }
                 if let Some(name) = names::formats_attribute(&text) {
-                    self.refuse(
-                        expression.range(),
-                        format!(
-                            "the attribute `{name}` is refused, in a text that is filled in too"
-                        ),
-                    );
+                    self.refuse_filled_in(expression, name);
                 }
             }
             Expr::FString(_) => {
                 let whole = self.names.texts.constant(expression);
+                if let Some(text) = &whole {
+                    self.name_of_attribute(expression, text);
+                }
                 if let Some(text) = whole.or_else(|| text::ending(expression)) {
                     self.text(expression.range(), &text);
                 }
@@ -275,9 +355,25 @@ impl Search {
             Expr::BytesLiteral(_) => {
                 if let Some(text) = text::of_bytes(expression) {
                     self.text(expression.range(), &text);
+                    self.name_of_attribute(expression, &text);
+                }
+            }
+            Expr::Dict(it) if self.names.has_module("logging.config") => {
+                if let Some(name) = runs::factory(it, &self.names) {
+                    self.refuse(
+                        expression.range(),
+                        format!("`{name}` is refused: logging would look it up and call it"),
+                    );
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A text that is the name of an attribute that is refused, wherever it goes from here.
+    fn name_of_attribute(&mut self, expression: &Expr, text: &str) {
+        if text.split('.').any(names::is_attribute) {
+            self.refuse_text(expression, text);
         }
     }
 
@@ -295,6 +391,12 @@ impl Search {
         }
         if names::is_reached(name) && self.names.is_of_import(&attribute.value) {
             return Some("it is a module that is refused, by way of another one");
+        }
+        if names::is_loop_method(name)
+            && self.names.has_module("asyncio")
+            && !self.names.defines(name)
+        {
+            return Some("it reaches the network");
         }
         let whole = self.names.imported(expression)?;
         names::is_reaching(&whole)
@@ -315,35 +417,68 @@ impl Search {
         }
         let before = self.parameters.len();
         self.parameters.extend(scope::local(function));
+        self.functions += 1;
         self.visit_body(&function.body);
+        self.functions -= 1;
         self.parameters.truncate(before);
     }
 
     /// Names that are taken out of a table of names by a pattern.
     fn matched(&mut self, statement: &StmtMatch) {
-        if !names_of(&statement.subject) {
+        let Some(table) = self.names.table(&statement.subject) else {
             return;
-        }
+        };
         for case in &statement.cases {
-            if let Pattern::MatchMapping(mapping) = &case.pattern {
-                for key in &mapping.keys {
-                    self.name_in_text(key, true);
+            let Pattern::MatchMapping(mapping) = &case.pattern else {
+                continue;
+            };
+            for key in &mapping.keys {
+                self.name_in_text(key, true);
+            }
+            let whole = table == Table::Global || table == Table::Local && self.functions == 0;
+            if mapping.rest.is_some() && whole {
+                self.refuse(
+                    mapping.range,
+                    "all of a module's names are refused: the builtins are among them".to_owned(),
+                );
+            }
+        }
+    }
+
+    /// Texts in an annotation: whoever asks for the types runs them.
+    fn annotated(&mut self, annotation: &Expr) {
+        match annotation {
+            Expr::Subscript(it) => {
+                let name = match it.value.as_ref() {
+                    Expr::Name(name) => name.id.as_str(),
+                    Expr::Attribute(it) => it.attr.as_str(),
+                    _ => "",
+                };
+                match it.slice.as_ref() {
+                    _ if name == "Literal" => {}
+                    Expr::Tuple(parts) if name == "Annotated" => {
+                        parts.elts.iter().take(1).for_each(|it| self.annotated(it));
+                    }
+                    part => self.annotated(part),
                 }
             }
+            Expr::Tuple(it) => it.elts.iter().for_each(|it| self.annotated(it)),
+            Expr::List(it) => it.elts.iter().for_each(|it| self.annotated(it)),
+            Expr::BinOp(it) if it.op == Operator::BitOr => {
+                self.annotated(&it.left);
+                self.annotated(&it.right);
+            }
+            text => self.run(text),
         }
     }
 }
 
-/// Functions whose answer is a table of names.
-fn names_of(value: &Expr) -> bool {
-    match value {
-        Expr::Call(call) => matches!(
-            call.func.as_ref(),
-            Expr::Name(name) if matches!(name.id.as_str(), "globals" | "locals" | "vars")
-        ),
-        Expr::Attribute(attribute) => attribute.attr.as_str() == "__dict__",
-        Expr::Named(named) => names_of(&named.value),
-        _ => false,
+/// Whose names `vars(x)` and `x.__dict__` are.
+fn object_of(table: &Expr) -> Option<&Expr> {
+    match table {
+        Expr::Attribute(it) => Some(&it.value),
+        Expr::Call(call) => call.arguments.args.first(),
+        _ => None,
     }
 }
 
@@ -399,8 +534,7 @@ impl<'a> Visitor<'a> for Search {
     }
 
     fn visit_annotation(&mut self, annotation: &'a Expr) {
-        // Its text is run by whoever asks for the types.
-        self.run(annotation);
+        self.annotated(annotation);
         self.visit_expr(annotation);
     }
 
@@ -427,6 +561,36 @@ impl<'a> Visitor<'a> for Search {
                     name.range(),
                     format!(
                         "`{}` is refused: it runs text as code or stops for a person",
+                        name.id
+                    ),
+                );
+            }
+            Expr::Name(name)
+                if self.names.star
+                    && name.ctx == ExprContext::Load
+                    && names::is_reached(name.id.as_str())
+                    && !self.names.binds(&name.id) =>
+            {
+                self.refuse(
+                    name.range(),
+                    format!(
+                        "`{}` is refused: it may come with all names of another module",
+                        name.id
+                    ),
+                );
+            }
+            Expr::Name(name)
+                if self.names.star
+                    && name.ctx == ExprContext::Load
+                    && self
+                        .names
+                        .imported(expression)
+                        .is_some_and(|whole| names::is_reaching(&whole)) =>
+            {
+                self.refuse(
+                    name.range(),
+                    format!(
+                        "`{}` is refused: it reaches the network, or the interpreter's own objects",
                         name.id
                     ),
                 );

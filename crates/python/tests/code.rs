@@ -80,11 +80,61 @@ fn depth_and_length_bring_nothing_down() {
     ] {
         let _ = judge(&code);
     }
+    // What is put together is looked at once, however deep it stands.
+    for code in [
+        "x".to_owned() + &".split()[0]".repeat(5_000),
+        "\"a\"".to_owned() + &".split(\"b\")[0]".repeat(5_000),
+        "\"\".join(".repeat(90) + "x" + &".split())".repeat(90),
+        "(\"a\" + ".repeat(90) + "\"b\"" + &")[0]".repeat(90),
+        "str.join(\"\", [".repeat(60) + "\"a\"" + &"])".repeat(60),
+    ] {
+        assert_eq!(judge(&code), Ok(()));
+    }
     // What is long and flat is ordinary.
     let table = format!("rows = [{}]", "-1.5, ".repeat(15_000));
     assert_eq!(judge(&table), Ok(()));
     let lines = "x = 1 + 2\n".repeat(20_000);
     assert_eq!(judge(&lines), Ok(()));
+}
+
+/// In how many ways [`written`] writes a name.
+const FORMS: usize = 18;
+
+/// A name as an expression of Python that gives it.
+fn written(name: &str, cut: usize, how: usize) -> String {
+    let (a, b) = name.split_at(cut);
+    let backwards: String = name.chars().rev().collect();
+    let codes = |by: u32| {
+        let codes: Vec<String> = name
+            .chars()
+            .map(|c| (u32::from(c) - by).to_string())
+            .collect();
+        codes.join(", ")
+    };
+    let shifted: String = name
+        .chars()
+        .map(|c| char::from_u32(u32::from(c) - 1).unwrap())
+        .collect();
+    match how {
+        0 => format!("'{name}'"),
+        1 => format!("'{a}' + '{b}'"),
+        2 => format!("'%s%s' % ('{a}', '{b}')"),
+        3 => format!("'{{}}{{}}'.format('{a}', '{b}')"),
+        4 => format!("f\"{{'{a}'}}{b}\""),
+        5 => format!("''.join(['{a}', '{b}'])"),
+        6 => format!("str.join('', ('{a}', '{b}'))"),
+        7 => format!("'{backwards}'[::-1]"),
+        8 => format!("''.join(map(chr, [{}]))", codes(0)),
+        9 => format!("''.join(chr(c + 3) for c in [{}])", codes(3)),
+        10 => format!("''.join(chr(ord(c) + 1) for c in '{shifted}')"),
+        11 => format!("bytes([{}]).decode()", codes(0)),
+        12 => format!("bytes(c + 1 for c in [{}]).decode()", codes(1)),
+        13 => format!("'{}'.lower()", name.to_uppercase()),
+        14 => format!("'x-{name}'.split('-')[1]"),
+        15 => format!("'x{name}'.removeprefix('x')"),
+        16 => format!("['{a}', ''][0] + {{'k': '{b}'}}['k']"),
+        _ => format!("''.join(map(lambda c: chr(c - 0), [{}]))", codes(0)),
+    }
 }
 
 proptest! {
@@ -93,6 +143,23 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic(code in "\\PC{0,200}") {
         let _ = judge(&code);
+    }
+
+    #[test]
+    fn a_name_is_refused_however_it_is_put_together(
+        name in prop::sample::select(vec!["__globals__", "__subclasses__", "__builtins__", "f_globals", "gi_frame", "tb_frame"]),
+        cut in 1_usize..6,
+        how in 0_usize..FORMS,
+        wrapped in 0_usize..4,
+    ) {
+        let text = written(name, cut, how);
+        let code = match wrapped {
+            0 => format!("getattr(x, {text})"),
+            1 => format!("def get(of, by): return getattr(of, by)\nget(x, {text})"),
+            2 => format!("names = [{text}]\nfor name in names: getattr(x, name)"),
+            _ => format!("table = {{1: ({text})}}\nlist(map(lambda it: getattr(x, it), table.values()))"),
+        };
+        prop_assert!(judge(&code).is_err(), "{code}");
     }
 
     #[test]

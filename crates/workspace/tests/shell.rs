@@ -235,3 +235,91 @@ fn the_shared_rows_are_judged_rightly() {
 fn our_own_rows_are_judged_rightly() {
     all_right("argv-more.jsonl", 1100);
 }
+
+/// What comes out of an archive never gets into a git folder: neither through a link that the archive brings along, nor by
+/// a hard link, nor through what a command before it has left.
+#[test]
+fn no_archive_reaches_into_a_git_folder() {
+    let ground = Ground::make();
+    let row = |id: &str, argv: &[&str], setup: &str| Row {
+        id: id.to_owned(),
+        argv: argv.iter().map(|it| (*it).to_owned()).collect(),
+        ok: false,
+        expect: Some("neutralise".to_owned()),
+        tier: None,
+        workspace_setup: Some(format!("rm link_out link_secret; {setup}")),
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    let member = "mkdir -p s/hooks && printf x > s/hooks/mark && tar rf l.tar s/hooks && rm -r s";
+    let zipped = "mkdir -p s/hooks && printf x > s/hooks/mark && zip -qr l.zip s/hooks && rm -r s";
+    let tar = ["tar", "-xf", "l.tar"];
+    for row in [
+        row(
+            "link",
+            &tar,
+            &format!("ln -s .git s; tar cf l.tar s; rm s; {member}"),
+        ),
+        row(
+            "cases",
+            &tar,
+            &format!("ln -s ./.git/ s; tar cf l.tar s; rm s; {member}"),
+        ),
+        row(
+            "two links",
+            &tar,
+            &format!("ln -s . t; ln -s t/.git s; tar cf l.tar t s; rm s t; {member}"),
+        ),
+        row(
+            "one name over another",
+            &tar,
+            &format!(
+                "ln -s . .git_; ln -s .git/.git s; tar cf l.tar .git_ s; rm s .git_; {member}"
+            ),
+        ),
+        row(
+            "top level",
+            &["tar", "xf", "l.tar", "--one-top-level=new"],
+            &format!("ln -s ../.git s; tar cf l.tar s; rm s; {member}"),
+        ),
+        row(
+            "zip",
+            &["unzip", "l.zip"],
+            &format!("ln -s .git s; zip -qy l.zip s; rm s; {zipped}"),
+        ),
+        row(
+            "hard link",
+            &tar,
+            "ln .git/config h; tar cf l.tar .git/config h; rm h",
+        ),
+    ] {
+        let place = ground.copy(&row);
+        let Verdict::Allow(permitted) = judge(&row, &place.join("ws")) else {
+            panic!("{} is refused", row.id);
+        };
+        run(&permitted, &place);
+        let git = place.join("ws/.git");
+        assert!(!git.join("hooks/mark").exists(), "{}", row.id);
+        assert!(!place.join("ws/h").exists(), "{}", row.id);
+        // Once more: what the first one left must not be a way in.
+        if let Verdict::Allow(permitted) = judge(&row, &place.join("ws")) {
+            run(&permitted, &place);
+            assert!(!git.join("hooks/mark").exists(), "{}", row.id);
+        }
+    }
+}
+
+/// The same archives without the options that the judge puts before the arguments: the test above is of something.
+#[test]
+fn an_archive_could_reach_into_a_git_folder() {
+    let top = tempfile::tempdir().unwrap();
+    let script = "git init -q . && ln -s .git s && tar cf l.tar s && rm s && mkdir -p s/hooks && printf x > s/hooks/mark && \
+                  tar rf l.tar s/hooks && rm -r s && tar xf l.tar";
+    let ran = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(top.path())
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(top.path().join(".git/hooks/mark").exists());
+}

@@ -127,8 +127,8 @@ impl<'a> Workspace<'a> {
             .trim_start_matches('/')
     }
 
-    /// Whether no link beneath `folder` leads out of the workspace. Looks at no more than `limit` entries, and says no
-    /// when there are more.
+    /// Whether no link beneath `folder` leads out of the workspace, or from elsewhere into a git folder. Looks at no more
+    /// than `limit` entries, and says no when there are more.
     pub(super) fn keeps_inside(&self, folder: &str, limit: usize) -> bool {
         let mut open = vec![folder.to_owned()];
         let mut left = limit;
@@ -141,13 +141,19 @@ impl<'a> Workspace<'a> {
                 let path = format!("{folder}/{name}");
                 match self.tree.entry(&path) {
                     Entry::Folder => open.push(path),
-                    Entry::Link(_) if self.follow(&path).is_err() => return false,
+                    Entry::Link(_) if !self.link_keeps_inside(&path) => return false,
                     Entry::Link(_) | Entry::File | Entry::Missing => {}
                     Entry::Other => return false,
                 }
             }
         }
         true
+    }
+
+    fn link_keeps_inside(&self, link: &str) -> bool {
+        self.follow(link).is_ok_and(|place| {
+            self.not_git(link, &place.path).is_ok() || self.not_git(link, link).is_err()
+        })
     }
 
     /// Whether a `.git` is anywhere beneath a folder, or could be: there is more than `limit` to look at.

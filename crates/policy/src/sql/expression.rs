@@ -230,6 +230,12 @@ fn call(function: &Function) -> Judged {
             {
                 small(function, list)?;
             }
+            if ["printf", "format"]
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case(&called.value))
+            {
+                narrow(function, list)?;
+            }
         }
         FunctionArguments::Subquery(_) => {
             return Err(Refusal::of(
@@ -284,6 +290,35 @@ fn small(function: &Function, list: &FunctionArgumentList) -> Judged {
         function,
         format_args!("the size of a made-up blob is a number up to {BLOB_BYTES}, written out"),
     ))
+}
+
+/// So is a text whose format has a wide field: `%1000000000d`.
+fn narrow(function: &Function, list: &FunctionArgumentList) -> Judged {
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))),
+        ..,
+    ] = list.args.as_slice()
+    else {
+        return Ok(());
+    };
+    let Value::SingleQuotedString(format) = &value.value else {
+        return Ok(());
+    };
+    let wide = format.replace("%%", "").split('%').skip(1).any(|field| {
+        let field = field.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+        let spec = field.find(|c: char| c.is_ascii_alphabetic());
+        let numbers = field.get(..spec.unwrap_or(0)).unwrap_or_default();
+        numbers.split(|c: char| !c.is_ascii_digit()).any(|digits| {
+            digits.parse().is_ok_and(|width: u64| width > BLOB_BYTES) || digits.len() > 18
+        })
+    });
+    if wide {
+        return Err(Refusal::of(
+            function,
+            format_args!("a field in a format is at most {BLOB_BYTES} characters wide"),
+        ));
+    }
+    Ok(())
 }
 
 /// The window of a window function.

@@ -150,7 +150,8 @@ fn copy(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
         }
         if deep && to.entry == Entry::Folder && !workspace.keeps_inside(&to.path, LOOKED_AT) {
             return refuse!(
-                "`{said}` is there already and has links that lead out of the workspace; copy to a new folder"
+                "`{said}` is there already and has links that lead out of the workspace or into .git; copy to a new \
+                 folder"
             );
         }
     }
@@ -196,8 +197,12 @@ fn mode(mode: &str) -> Result<(), Refusal> {
 }
 
 fn suffix(suffix: &str) -> Result<(), Refusal> {
-    if suffix.is_empty() || suffix.contains('/') {
+    if suffix.is_empty() || suffix.contains('/') || suffix.starts_with('-') {
         return refuse!("`{suffix}` is not the end of a file name");
+    }
+    // What is there is kept under its name and this: `.gi` and `t`.
+    if suffix.len() < 4 && ".git".ends_with(&suffix.to_ascii_lowercase()) {
+        return refuse!("`{suffix}` could make a .git, which steers git, of what is there");
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ static MYPY: Grammar = Grammar {
             --hide-error-code-links --pretty --no-pretty --no-color-output --color-output --no-error-summary \
             --error-summary --show-absolute-path --hide-absolute-path --no-incremental --incremental \
             --show-traceback --tb --warn-incomplete-stub --scripts-are-modules --explicit-package-bases \
-            --no-explicit-package-bases --exclude-gitignore --fast-module-lookup",
+            --no-explicit-package-bases --exclude-gitignore --fast-module-lookup --local-partial-types --no-local-partial-types",
     values: &[
         ("--enable-incomplete-feature", Kind::Text),
         ("-O --output", Kind::Words("json")),

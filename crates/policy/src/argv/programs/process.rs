@@ -39,7 +39,7 @@ const COLUMNS: &str = "pid ppid pgid sid tid lwp nlwp user uid ruser euser group
     lstart bsdstart bsdtime tty tt tname nice ni pri psr cls sched wchan f flags maj_flt min_flt fname thcount";
 
 /// Letters of the old style, without a dash before them, that take no value.
-const LETTERS: &str = "aTrxfhjlmuvwcnSHgLZ";
+const LETTERS: &str = "aTrxfhjlmuvwcnsSHgLXZ";
 /// Letters of the new style that can stand before an `x` in what is meant in the old one.
 const BEFORE_X: &str = "aAcdfFHjlLmMTuwyZ";
 
@@ -154,6 +154,10 @@ fn said_plainly(options: Vec<(&'static str, Option<String>)>) -> Vec<String> {
 fn columns(list: &str) -> Result<(), Refusal> {
     for column in list.split([',', ' ']).filter(|it| !it.is_empty()) {
         let (name, heading) = column.split_once('=').unwrap_or((column, ""));
+        let name = match name.split_once(':') {
+            Some((name, width)) if width.len() <= 3 && width.parse::<u16>().is_ok() => name,
+            _ => name,
+        };
         if !COLUMNS.split_whitespace().any(|known| known == name) {
             return refuse!("the column `{name}` is not on the list");
         }

@@ -88,7 +88,7 @@ static FORMAT: Grammar = Grammar {
     also: &[&COMMON],
     operands: Operands::Judged,
     check: Some(|parsed, workspace| {
-        if !parsed.has(&["--check", "--diff"]) {
+        if !parsed.has(&["--check", "--diff", "-h", "--help"]) {
             return refuse!("without --check or --diff it writes files");
         }
         plain_files(parsed, workspace)
@@ -114,7 +114,7 @@ pub(super) fn judge(arguments: &[String], workspace: &Workspace<'_>) -> Result<P
     let (grammar, forced): (_, &[&str]) = match name {
         "check" => (&CHECK, &["--no-fix", "--no-fix-only", "--no-cache"]),
         "format" => (&FORMAT, &["--no-cache"]),
-        "rule" | "linter" | "version" | "config" => (&TELLS, &[]),
+        "rule" | "linter" | "version" | "config" | "help" => (&TELLS, &[]),
         "--version" | "-V" | "--help" | "-h" if rest.is_empty() => (&TELLS, &[]),
         _ => {
             return refuse!(

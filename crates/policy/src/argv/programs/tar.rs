@@ -4,10 +4,21 @@ use crate::argv::{
     Permitted, Refusal, Tier,
     grammar::{Grammar, Kind, Operands},
     options::{self, Parsed},
-    paths::{Entry, Workspace},
+    paths::{Entry, Place, Workspace},
     text,
     verdict::refuse,
 };
+
+/// What is put before the arguments when it unpacks: no member of a name that steers git, and no link to one, through
+/// which a later member, or a later command, could write there. Names in links are compared whatever is before them, so
+/// that none is overlooked behind another one.
+const UNPACKS: [&str; 3] = [
+    "--no-same-owner",
+    "--exclude=.[gG][iI][tT]",
+    r"--transform=s,\.[gG][iI][tT]\(/\|$\),.git_\1,gRsh",
+];
+/// The same where nothing says yet what becomes of files that are there.
+const UNPACKS_AND_KEEPS: [&str; 4] = [UNPACKS[0], UNPACKS[1], UNPACKS[2], "--keep-old-files"];
 
 /// Links are looked for in this many entries of a folder that is unpacked to.
 pub(super) const LOOKED_AT: usize = 20_000;
@@ -224,12 +235,9 @@ fn check(
         "-k",
         "--keep-old-files",
     ]) {
-        return Ok((Tier::Write, &["--no-same-owner", "--exclude=.git"]));
+        return Ok((Tier::Write, &UNPACKS));
     }
-    Ok((
-        Tier::Write,
-        &["--no-same-owner", "--exclude=.git", "--keep-old-files"],
-    ))
+    Ok((Tier::Write, &UNPACKS_AND_KEEPS))
 }
 
 /// Whether one of the first `count` options moves to another folder.
@@ -245,12 +253,30 @@ fn moves_before(parsed: &Parsed, count: usize) -> bool {
 fn unpacks_to(parsed: &Parsed, at: &Workspace<'_>) -> Result<(), Refusal> {
     let target = match parsed.values("--one-top-level").last() {
         Some(folder) => at.writable(folder)?,
+        None if parsed.has(&["--one-top-level"]) => return named_after_archives(parsed, at),
         None => at.writable(".")?,
     };
+    keeps_inside(&target, at)
+}
+
+/// Without a value, `--one-top-level` is the name of the archive without its endings: whatever they are to tar.
+fn named_after_archives(parsed: &Parsed, at: &Workspace<'_>) -> Result<(), Refusal> {
+    for archive in parsed.values("-f") {
+        let name = archive.rsplit('/').next().unwrap_or_default();
+        let ends = name.match_indices('.').map(|(end, _)| end);
+        for end in ends.skip_while(|end| *end == 0).chain([name.len()]) {
+            let folder = name.get(..end).unwrap_or_default();
+            keeps_inside(&at.writable(&format!("./{folder}"))?, at)?;
+        }
+    }
+    Ok(())
+}
+
+fn keeps_inside(target: &Place, at: &Workspace<'_>) -> Result<(), Refusal> {
     if target.entry == Entry::Folder && !at.keeps_inside(&target.path, LOOKED_AT) {
         return refuse!(
-            "it would unpack into a folder with links that lead out of the workspace, or with too much in it; unpack \
-             into a new folder with -C"
+            "it would unpack into a folder with links that lead out of the workspace or into .git, or with too much in \
+             it; unpack into a new folder with -C"
         );
     }
     Ok(())

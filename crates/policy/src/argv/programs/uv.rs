@@ -8,6 +8,7 @@ const TAKEN: &[(&[&str], &str)] = &[
     (&["-V"], ""),
     (&["--help"], ""),
     (&["-h"], ""),
+    (&["help"], ""),
     (&["self", "version"], "--short --output-format=json"),
     (&["version"], "--short --output-format=json"),
     (&["cache", "dir"], ""),

@@ -144,7 +144,12 @@ pub(super) fn judge_unzip(
 }
 
 /// What an archive is never unpacked to: git folders, and files that say where one is.
-const GIT: [&str; 4] = [".git", ".git/*", "*/.git", "*/.git/*"];
+const GIT: [&str; 4] = [
+    ".[gG][iI][tT]",
+    ".[gG][iI][tT]/*",
+    "*/.[gG][iI][tT]",
+    "*/.[gG][iI][tT]/*",
+];
 
 fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, Refusal> {
     let mut operands: Vec<&str> = Vec::new();
@@ -177,6 +182,8 @@ fn unzip(arguments: &[String], workspace: &Workspace<'_>) -> Result<Permitted, R
                 'l' | 'p' | 't' | 'v' | 'z' | 'c' => prints = true,
                 '1' | '2' | 's' | 'm' | 'h' | 'T' if info => {}
                 'n' => keeps = true,
+                // Its help, which it shows instead of all else.
+                'h' if operands.is_empty() && matches!(arguments, [_]) => prints = true,
                 'L' => lowers = true,
                 'q' | 'a' | 'b' | 'C' | 'U' | 'W' | 'D' | 'j' => {}
                 'x' => {
@@ -262,8 +269,8 @@ fn unpacks_to(folder: &str, workspace: &Workspace<'_>) -> Result<(), Refusal> {
     if folder.entry == Entry::Folder && !workspace.keeps_inside(&folder.path, super::tar::LOOKED_AT)
     {
         return refuse!(
-            "it would unpack into a folder with links that lead out of the workspace, or with too much in it; unpack \
-             into a new folder with -d"
+            "it would unpack into a folder with links that lead out of the workspace or into .git, or with too much in \
+             it; unpack into a new folder with -d"
         );
     }
     Ok(())

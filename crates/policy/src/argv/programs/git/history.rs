@@ -93,7 +93,7 @@ pub(super) static HISTORY: Grammar = Grammar {
             --no-use-mailmap --log-size --reflog --not --count --no-show-signature --ignore-missing --show-pulls \
             --single-worktree -c --cc -m --combined-all-paths --no-diff-merges --no-min-parents --no-max-parents \
             --no-expand-tabs --root --show-linear-break --unpacked --objects --timestamp --header \
-            --no-commit-header --commit-header --no-commit-id",
+            --no-commit-header --commit-header --no-commit-id --no-filter --filter-print-omitted --use-bitmap-index",
     values: &[
         ("-n --max-count", Kind::Number),
         ("--skip", Kind::Number),
@@ -109,6 +109,7 @@ pub(super) static HISTORY: Grammar = Grammar {
         ("--date", Kind::Judged(printing::widths)),
         ("--encoding", Kind::Text),
         ("--glob", Kind::Text),
+        ("--filter", Kind::Text),
         ("--exclude", Kind::Text),
         ("--decorate-refs", Kind::Text),
         ("--decorate-refs-exclude", Kind::Text),
@@ -129,6 +130,7 @@ pub(super) static HISTORY: Grammar = Grammar {
         ("--ancestry-path", Kind::Text),
         ("--expand-tabs", Kind::Number),
         ("--bisect", Kind::Text),
+        ("--disk-usage", Kind::Words("human")),
     ],
     refused: &[
         ("--show-signature --remerge-diff", RUNS),

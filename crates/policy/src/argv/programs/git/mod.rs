@@ -11,7 +11,9 @@ mod repository;
 mod subcommands;
 mod writing;
 
-use crate::argv::{Permitted, Refusal, Tier, options::Parsed, paths::Workspace, verdict::refuse};
+use crate::argv::{
+    Permitted, Refusal, Tier, options::Parsed, paths::Workspace, printing, verdict::refuse,
+};
 
 use self::{repository::Repository, subcommands::Subcommand};
 
@@ -92,7 +94,13 @@ fn judge_in(
     let workspace = &asked.workspace;
     let tier = (subcommand.tier)(parsed);
     let repository = Repository::find(workspace)?;
-    let overrides = repository.defuse(workspace, tier, subcommand)?;
+    let overrides =
+        repository.defuse(workspace, tier, subcommand, (subcommand.converts)(parsed))?;
+    if parsed.options.contains(&("--submodule", None)) {
+        return refuse!(
+            "--submodule without a value looks into submodules; --submodule=short does not"
+        );
+    }
     // What compares the work tree asks each submodule's own git whether it is changed, unless it can be told not to.
     let touches = !matches!(subcommand.name, "branch" | "tag" | "restore" | "rm" | "mv");
     let compares = tier == Tier::Write && touches || parsed.has(&["--dirty", "--broken"]);
@@ -185,6 +193,8 @@ impl<'a> Asked<'a> {
                     {
                         return refuse!("-c {key} is refused: settings can name programs to run");
                     }
+                    // Dates are printed by formats of their own.
+                    printing::widths(setting)?;
                     asked.settings.push(setting.to_owned());
                 }
                 "--version" | "-v" => {

@@ -1,10 +1,14 @@
 //! git's subcommands that only read.
 
-use crate::argv::grammar::{Grammar, Kind, Operands};
+use crate::argv::{
+    Refusal,
+    grammar::{Grammar, Kind, Operands},
+    verdict::refuse,
+};
 
 use super::{
     history::{COLOURS, DIFF, HISTORY, pretty},
-    subcommands::{Subcommand, config, grep, none, to_stdout},
+    subcommands::{Subcommand, config, grep, none, objects, to_stdout},
 };
 
 const PLAIN_DIFF: &[&str] = &[
@@ -16,7 +20,7 @@ const IGNORES: Kind = Kind::Words("all dirty");
 
 static STATUS: Grammar = Grammar {
     name: "git status",
-    flags: "-s --short -b --branch --no-branch --show-stash --long --ahead-behind --no-ahead-behind -z --renames \
+    flags: "-s --short -v --verbose -b --branch --no-branch --show-stash --long --ahead-behind --no-ahead-behind -z --renames \
             --no-renames --no-column",
     optional: &[
         ("--porcelain", Kind::Words("v1 v2 1 2")),
@@ -79,6 +83,7 @@ static REV_PARSE: Grammar = Grammar {
         ("--glob", Kind::Text),
         ("--disambiguate", Kind::Text),
         ("--path-format", Kind::Words("absolute relative")),
+        ("--git-path", Kind::Text),
     ],
     optional: &[
         ("--abbrev-ref", Kind::Words("strict loose")),
@@ -141,8 +146,8 @@ static BLAME: Grammar = Grammar {
     ],
     optional: &[
         ("--abbrev", Kind::Number),
-        ("-M", Kind::Number),
-        ("-C", Kind::Number),
+        ("-M", Kind::Judged(score)),
+        ("-C", Kind::Judged(score)),
     ],
     refused: &[
         ("--contents", "shows another file"),
@@ -152,6 +157,18 @@ static BLAME: Grammar = Grammar {
     operands: Operands::Judged,
     ..Grammar::EMPTY
 };
+
+/// A score of blame's, or more of the letter: `-CCC`.
+fn score(value: &str) -> Result<(), Refusal> {
+    if value.len() < 10
+        && value
+            .chars()
+            .all(|c| c.is_ascii_digit() || "MC".contains(c))
+    {
+        return Ok(());
+    }
+    refuse!("`{value}` is not a score")
+}
 
 static DESCRIBE: Grammar = Grammar {
     name: "git describe",
@@ -201,13 +218,14 @@ static GREP: Grammar = Grammar {
 
 static CAT_FILE: Grammar = Grammar {
     name: "git cat-file",
-    flags: "-t -s -e -p --mailmap --use-mailmap",
+    flags: "-t -s -e -p --mailmap --use-mailmap --batch-all-objects --buffer --unordered",
+    optional: &[
+        ("--batch", Kind::Judged(pretty)),
+        ("--batch-check", Kind::Judged(pretty)),
+    ],
     refused: &[
         ("--textconv --filters", "runs a program"),
-        (
-            "--batch --batch-check --batch-command",
-            "takes names from its input",
-        ),
+        ("--batch-command", "takes orders from its input"),
     ],
     operands: Operands::Judged,
     ..Grammar::EMPTY
@@ -243,6 +261,22 @@ static COMMITS: Grammar = Grammar {
     values: &[("--refs", Kind::Text), ("--exclude", Kind::Text)],
     optional: &[("--abbrev", Kind::Number)],
     operands: Operands::Judged,
+    ..Grammar::EMPTY
+};
+
+static SHOW_BRANCH: Grammar = Grammar {
+    name: "git show-branch",
+    flags: "-a --all -r --remotes --current --topo-order --date-order --sparse --list --merge-base --independent \
+            --no-name --sha1-name --topics --no-color",
+    optional: &[("--more", Kind::Number), ("--color", COLOURS)],
+    operands: Operands::Judged,
+    ..Grammar::EMPTY
+};
+
+static NAMES: Grammar = Grammar {
+    name: "git",
+    flags: "--branch --allow-onelevel --no-allow-onelevel --refspec-pattern --normalize --print",
+    operands: Operands::Text(8),
     ..Grammar::EMPTY
 };
 
@@ -337,6 +371,7 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "status",
         grammar: &STATUS,
+        converts: |parsed| parsed.has(&["-v", "--verbose"]),
         forced: &["--ignore-submodules=dirty"],
         ..READS
     },
@@ -396,7 +431,7 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
         name: "range-diff",
         grammar: &DIFFS,
         forced: &["--no-ext-diff", "--no-textconv"],
-        converts: true,
+        converts: |_| true,
         ..READS
     },
     Subcommand {
@@ -435,7 +470,7 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "annotate",
         grammar: &BLAME,
-        converts: true,
+        converts: |_| true,
         ..READS
     },
     Subcommand {
@@ -453,6 +488,7 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "cat-file",
         grammar: &CAT_FILE,
+        check: objects,
         ..READS
     },
     Subcommand {
@@ -488,6 +524,23 @@ pub(super) static SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "check-attr",
         grammar: &CHECKS,
+        ..READS
+    },
+    Subcommand {
+        name: "show-branch",
+        grammar: &SHOW_BRANCH,
+        ..READS
+    },
+    Subcommand {
+        name: "check-ref-format",
+        grammar: &NAMES,
+        check: |_, _| Ok(()),
+        ..READS
+    },
+    Subcommand {
+        name: "check-mailmap",
+        grammar: &NAMES,
+        check: |_, _| Ok(()),
         ..READS
     },
     Subcommand {

@@ -123,6 +123,7 @@ impl Repository {
         workspace: &Workspace<'_>,
         tier: Tier,
         subcommand: &Subcommand,
+        converts: bool,
     ) -> Result<Vec<String>, Refusal> {
         let mut overrides = Vec::new();
         for variable in self.variables(workspace)? {
@@ -153,11 +154,14 @@ impl Repository {
                     };
                     overrides.push(format!("{}={off}", name(driver)));
                 }
-                ("diff", Some(driver), "textconv" | "command") if subcommand.converts => {
+                ("diff", Some(driver), "textconv" | "command") if converts => {
                     return refuse!(
                         "{} would run, and cannot be switched off here",
                         name(driver).escape_debug()
                     );
+                }
+                ("diff", None, "external") if converts => {
+                    return refuse!("diff.external would run, and cannot be switched off here");
                 }
                 ("merge", Some(driver), "driver") if subcommand.merges => {
                     return refuse!("{} would run", name(driver).escape_debug());

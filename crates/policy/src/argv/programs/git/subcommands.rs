@@ -19,8 +19,8 @@ pub(super) struct Subcommand {
     pub(super) forced: &'static [&'static str],
     /// Arguments it is given after its own.
     pub(super) last: &'static [&'static str],
-    /// Whether text conversions would run, and nothing switches them off.
-    pub(super) converts: bool,
+    /// Whether text conversions would run with these arguments, and nothing switches them off.
+    pub(super) converts: fn(&Parsed) -> bool,
     /// Whether merge drivers would run.
     pub(super) merges: bool,
 }
@@ -33,7 +33,7 @@ impl Subcommand {
         check: names_and_paths,
         forced: &[],
         last: &[],
-        converts: false,
+        converts: |_| false,
         merges: false,
     };
 }
@@ -70,10 +70,11 @@ pub(super) fn find<'a>(
             return Ok((found, after));
         }
     }
+    // Started as `reflog show`, whatever the operand is called.
     if name == "reflog"
-        && rest
-            .first()
-            .is_none_or(|next| next.starts_with('-') || next.contains(['@', '/']) || next == "HEAD")
+        && !rest.first().is_some_and(|next| {
+            ["expire", "delete", "drop", "write", "exists", "list"].contains(&next.as_str())
+        })
         && let Some(found) = all().find(|it| it.name == "reflog show")
     {
         return Ok((found, rest));
@@ -142,6 +143,14 @@ pub(super) fn config(parsed: &Parsed, _: &Workspace<'_>) -> Result<(), Refusal> 
         [] | [_, _] if asks => Ok(()),
         _ => refuse!("only shows variables: what is set there can be a program to run"),
     }
+}
+
+/// Objects are named by operands, or all of them are meant: there is no input to name them.
+pub(super) fn objects(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
+    if parsed.has(&["--batch", "--batch-check"]) && !parsed.has(&["--batch-all-objects"]) {
+        return refuse!("it takes names from its input, unless --batch-all-objects is given");
+    }
+    names_and_paths(parsed, workspace)
 }
 
 pub(super) fn to_stdout(parsed: &Parsed, workspace: &Workspace<'_>) -> Result<(), Refusal> {
