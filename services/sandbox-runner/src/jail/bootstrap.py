@@ -21,8 +21,13 @@ def _wait_then_run():
     if not size or len(source) != size:
         os._exit(70)
 
+    # The text that was judged, whatever encoding it says that it is in.
+    try:
+        text = source.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        os._exit(70)
     name = "<sandbox>"
-    lines = source.decode("utf-8", "replace").splitlines(True)
+    lines = text.splitlines(True)
     linecache.cache[name] = (size, None, lines, name)
     sys.argv = [name]
     scope = sys.modules["__main__"].__dict__
@@ -30,7 +35,7 @@ def _wait_then_run():
     scope.clear()
     scope.update(__name__="__main__", __doc__=None, __package__=None, __loader__=None, __spec__=None, __builtins__=builtins)
     try:
-        exec(compile(source, name, "exec", dont_inherit=True), scope)
+        exec(compile(text, name, "exec", dont_inherit=True), scope)
     except SystemExit:
         raise
     except BaseException as error:

@@ -77,6 +77,30 @@ async fn a_traceback_shows_the_snippet_and_nothing_of_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_text_runs_whatever_encoding_it_names() {
+    let house = House::open().await;
+    for (code, printed) in [
+        ("# coding: latin-1\nprint(len('é€'))", "2\n"),
+        (
+            "# coding: unicode_escape\n#\\u000aprint('hidden')\nprint('seen')",
+            "seen\n",
+        ),
+        ("# coding: no_such\nprint(__doc__)", "None\n"),
+        ("\u{feff}print('marked')", "marked\n"),
+    ] {
+        let run = house.run(code).await;
+        assert_eq!(text(&run.stdout), printed, "{}", text(&run.stderr));
+    }
+    let wrong = house.run("\u{feff}# coding: utf-16\n1/0").await;
+    let stderr = text(&wrong.stderr);
+    assert!(
+        stderr.contains("line 2, in <module>\n    1/0\n"),
+        "{stderr}"
+    );
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_snippet_is_the_main_module() {
     let house = House::open().await;
     let code = "import sys, json\n\
