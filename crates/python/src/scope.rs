@@ -70,24 +70,50 @@ impl Names {
     }
 
     /// The dotted name of what an expression is, if it begins with an imported one and is short.
-    pub(crate) fn imported(&self, mut expression: &Expr) -> Option<String> {
-        let mut attributes = Vec::new();
-        while let Expr::Attribute(it) = expression {
-            attributes.push(it.attr.as_str());
-            if attributes.len() > DOTS {
-                return None;
-            }
-            expression = &it.value;
-        }
-        let Expr::Name(name) = expression else {
-            return None;
+    pub(crate) fn imported(&self, expression: &Expr) -> Option<String> {
+        self.imported_by(expression, DOTS)
+    }
+
+    /// The same, in so many steps: attributes, names in texts that get at them, and what is taken out of a list.
+    fn imported_by(&self, expression: &Expr, steps: usize) -> Option<String> {
+        let step = || steps.checked_sub(1);
+        let of = |of: &Expr, name: &str| {
+            let whole = self.imported_by(of, step()?)?;
+            Some(format!("{whole}.{name}"))
         };
-        let mut whole = self.imported.get(&name.id)?.clone();
-        for attribute in attributes.iter().rev() {
-            whole.push('.');
-            whole.push_str(attribute);
+        match expression {
+            Expr::Name(name) => self.imported.get(&name.id).cloned(),
+            Expr::Attribute(it) => of(&it.value, it.attr.as_str()),
+            Expr::Call(call) => match (call.func.as_ref(), call.arguments.args.as_ref()) {
+                (Expr::Name(name), [module, text, ..]) if name.id.as_str() == "getattr" => {
+                    of(module, &self.texts.constant(text)?)
+                }
+                (Expr::Lambda(it), []) => self.imported_by(&it.body, step()?),
+                _ => None,
+            },
+            Expr::Subscript(it) => match it.value.as_ref() {
+                Expr::List(held) => self.one_imported(&held.elts, step()?),
+                Expr::Tuple(held) => self.one_imported(&held.elts, step()?),
+                Expr::Attribute(table) if table.attr.as_str() == "__dict__" => {
+                    of(&table.value, &self.texts.constant(&it.slice)?)
+                }
+                Expr::Call(call) => match (call.func.as_ref(), call.arguments.args.as_ref()) {
+                    (Expr::Name(name), [module]) if name.id.as_str() == "vars" => {
+                        of(module, &self.texts.constant(&it.slice)?)
+                    }
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
         }
-        Some(whole)
+    }
+
+    fn one_imported(&self, items: &[Expr], steps: usize) -> Option<String> {
+        match items {
+            [one] => self.imported_by(one, steps),
+            _ => None,
+        }
     }
 
     /// Whether an expression is a function that gets at something by its name.
@@ -117,14 +143,13 @@ impl Names {
     /// Whether a module is imported, or one beneath it.
     pub(crate) fn has_module(&self, module: &str) -> bool {
         let beneath = format!("{module}.");
-        self.modules
-            .iter()
-            .any(|it| it == module || it.starts_with(&beneath))
+        let mut next = self.modules.range(beneath.clone()..);
+        self.modules.contains(module) || next.next().is_some_and(|it| it.starts_with(&beneath))
     }
 
     /// Whether the code itself defines a function or method of this name.
     pub(crate) fn defines(&self, name: &str) -> bool {
-        self.defined.iter().any(|it| it.as_str() == name)
+        self.defined.contains(&Name::new(name))
     }
 
     /// Whether the code itself binds a name, in whatever way.

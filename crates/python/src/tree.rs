@@ -167,6 +167,14 @@ impl Search {
         }) {
             self.refuse(keyword.range, "making code of parts is refused".to_owned());
         }
+        // `map(timeit.timeit, ["…"])`, `partial(timeit.timeit, "…")`
+        let mut handed = arguments.args.iter();
+        if handed.any(|it| {
+            let whole = self.names.imported(it);
+            whole.is_some_and(|whole| names::runs_text(&whole))
+        }) {
+            self.run_all(arguments);
+        }
         let known = self
             .names
             .imported(function)
@@ -182,13 +190,23 @@ impl Search {
             );
         }
         if names::runs_text(&whole) {
-            let given = arguments.keywords.iter().map(|it| &it.value);
-            for argument in arguments.args.iter().chain(given) {
-                match argument {
-                    // `timeit.main(["…"])`
-                    Expr::List(it) => it.elts.iter().for_each(|it| self.run(it)),
-                    argument => self.run(argument),
-                }
+            self.run_all(arguments);
+        }
+    }
+
+    /// The arguments of what runs its texts, also in lists and behind stars.
+    fn run_all(&mut self, arguments: &Arguments) {
+        let given = arguments.keywords.iter().map(|it| &it.value);
+        for argument in arguments.args.iter().chain(given) {
+            let argument = match argument {
+                Expr::Starred(it) => &it.value,
+                argument => argument,
+            };
+            match argument {
+                Expr::List(it) => it.elts.iter().for_each(|it| self.run(it)),
+                Expr::Tuple(it) => it.elts.iter().for_each(|it| self.run(it)),
+                Expr::Dict(it) => it.items.iter().for_each(|it| self.run(&it.value)),
+                argument => self.run(argument),
             }
         }
     }
@@ -244,6 +262,15 @@ impl Search {
             && self.names.texts.constant(name).as_deref() == Some("__code__")
         {
             self.refuse_text(name, "__code__");
+        }
+    }
+
+    /// `getattr(gc, "get_objects")`, `vars(gc)["get_objects"]`.
+    fn reached_by_text(&mut self, expression: &Expr) {
+        if let Some(whole) = self.names.imported(expression)
+            && names::is_reaching(&whole)
+        {
+            self.refuse_text(expression, &whole);
         }
     }
 
@@ -603,8 +630,14 @@ impl<'a> Visitor<'a> for Search {
                     );
                 }
             }
-            Expr::Call(call) => self.call(call),
-            Expr::Subscript(subscript) => self.subscript(subscript),
+            Expr::Call(call) => {
+                self.reached_by_text(expression);
+                self.call(call);
+            }
+            Expr::Subscript(subscript) => {
+                self.reached_by_text(expression);
+                self.subscript(subscript);
+            }
             _ => {}
         }
         self.texts(expression);
