@@ -49,7 +49,13 @@ pub(super) fn is_operator(argument: &str) -> bool {
 
 /// Refuses a path in which the caller counts on a shell that is not there.
 pub(super) fn no_expansion(path: &str) -> Result<(), Refusal> {
-    if path == "~" || path.starts_with("~/") {
+    // `~`, `~/x`, `~root/x`
+    let home = path.strip_prefix('~').is_some_and(|rest| {
+        let (name, below) = rest.split_once('/').unwrap_or((rest, ""));
+        let login = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+');
+        name.is_empty() || !below.is_empty() && name.chars().all(login)
+    });
+    if home {
         return refuse!("`{path}`: there is no shell here, so `~` is not replaced; name the path");
     }
     let lower = path.to_ascii_lowercase();

@@ -147,6 +147,8 @@ pub(super) fn pretty(format: &str) -> Result<(), Refusal> {
     if format.contains("%G") || format.contains("signature") {
         return refuse!("`{format}` checks signatures, which runs a program");
     }
+    // Dates in it have formats of their own: `%(creatordate:format:%99999d)`.
+    printing::widths(format)?;
     let pads = ["%<", "%>", "%w", "align"]
         .iter()
         .any(|it| format.contains(it));
