@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical::{Digest, NotCanonical};
 
+/// The longest path that a sentence names, in letters.
+const QUOTED_MAX: usize = 120;
+
 /// What exactly an executor would do for one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -223,19 +226,24 @@ impl Plan {
                 bytes,
                 ..
             } => format!(
-                "{} the file {path} ({}).",
+                "{} the file {} ({}).",
                 if before.is_some() {
                     "Overwrite"
                 } else {
                     "Create"
                 },
+                quoted(path),
                 count(usize::try_from(*bytes).unwrap_or(usize::MAX), "byte"),
             ),
-            Action::ReadFile { path, .. } => format!("Read the file {path}."),
+            Action::ReadFile { path, .. } => format!("Read the file {}.", quoted(path)),
             Action::ListFolder { path, .. } if path.is_empty() => "List the workspace.".to_owned(),
-            Action::ListFolder { path, .. } => format!("List the folder {path}."),
+            Action::ListFolder { path, .. } => format!("List the folder {}.", quoted(path)),
             Action::QuerySqlite { path, sandbox, .. } => {
-                format!("Query the database {path} {}, read-only.", sandbox.place())
+                format!(
+                    "Query the database {} {}, read-only.",
+                    quoted(path),
+                    sandbox.place()
+                )
             }
             Action::FetchUrl { host, .. } => {
                 format!("Fetch a page from {host}. The address leaves this machine.")
@@ -257,6 +265,20 @@ impl Sandbox {
             "e2b" => "in a fresh virtual machine",
             _ => "on this machine, without isolation,",
         }
+    }
+}
+
+/// A path in a sentence of ours. One that could end its quotation marks, or fill a screen, is not said here: it stands below,
+/// whole and in a box of its own.
+fn quoted(path: &str) -> String {
+    let plain = path.chars().count() <= QUOTED_MAX
+        && !path.contains(|c: char| {
+            c.is_control() || matches!(c, '"' | '“' | '”' | '„' | '‟' | '«' | '»')
+        });
+    if plain {
+        format!("“{path}”")
+    } else {
+        "named below".to_owned()
     }
 }
 

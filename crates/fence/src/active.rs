@@ -3,7 +3,8 @@
 //! Our own pages draw none of it. The text may go further: a model repeats it, a person copies it.
 
 use crate::{
-    attributes::{Attribute, Attributes, parting},
+    attributes::{Attribute, Attributes, parting, skip_breaks},
+    event::is_handler,
     fold::{self, Back, Cursor},
     scan::{BREAK, Breaks, glyph_end},
     style::{self, Sheets},
@@ -200,92 +201,6 @@ fn is_expression(name: &str, value: Option<char>) -> bool {
         && name.starts_with("on")
 }
 
-/// Whether this is the name of an event's handler (HTML's and SVG's event handler attributes).
-fn is_handler(name: &str) -> bool {
-    const EVENTS: [&str; 58] = [
-        "abort",
-        "after",
-        "animation",
-        "auxclick",
-        "before",
-        "begin",
-        "blur",
-        "bounce",
-        "cancel",
-        "canplay",
-        "change",
-        "click",
-        "close",
-        "contextmenu",
-        "copy",
-        "cuechange",
-        "cut",
-        "dblclick",
-        "drag",
-        "drop",
-        "duration",
-        "ended",
-        "error",
-        "finish",
-        "focus",
-        "formdata",
-        "fullscreen",
-        "gesture",
-        "gotpointer",
-        "hashchange",
-        "input",
-        "invalid",
-        "key",
-        "load",
-        "lostpointer",
-        "message",
-        "mouse",
-        "offline",
-        "online",
-        "page",
-        "paste",
-        "play",
-        "pointer",
-        "popstate",
-        "progress",
-        "ratechange",
-        "readystate",
-        "repeat",
-        "reset",
-        "resize",
-        "scroll",
-        "seek",
-        "select",
-        "submit",
-        "toggle",
-        "touch",
-        "unload",
-        "wheel",
-    ];
-    let name = name.to_ascii_lowercase();
-    name.strip_prefix("on").is_some_and(|event| {
-        EVENTS.iter().any(|known| event.starts_with(known))
-            || [
-                "transition",
-                "webkit",
-                "search",
-                "show",
-                "start",
-                "storage",
-                "suspend",
-                "stalled",
-                "timeupdate",
-                "volumechange",
-                "waiting",
-                "slotchange",
-                "security",
-                "end",
-            ]
-            .iter()
-            .any(|known| event.starts_with(known))
-    })
-}
-
 /// A tag at `at` that loads or acts: by its name, by an attribute, by where an attribute leads.
 pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
     let Some(rest) = text.get(at + 1..) else {
@@ -327,7 +242,7 @@ pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
         // `<a:b onclick=…>`: an element that nobody knows, which has styles and handlers all the same.
         if !closes
             && let Some(end) = odd_end(bytes, end)
-            && attributes_act(text, "", end, breaks)
+            && attributes_act(text, prefixed(text, name_start, end), end, breaks)
         {
             breaks.push(at + 1);
         }
@@ -340,11 +255,29 @@ pub(crate) fn tag(text: &str, at: usize, page: &mut Page, breaks: &mut Breaks) {
     } else if closes {
         return;
     }
-    if name == "style" && page.sheets.loads(text, name_start + len) {
+    if name == "style"
+        && !is_type(text, at, name_start, len)
+        && page.sheets.loads(text, name_start + len)
+    {
         breaks.push(at + 1);
     }
     if attributes_act(text, name, name_start + len, breaks) {
         breaks.push(at + 1);
+    }
+}
+
+/// What `svg:image` is called in a document of XML; nothing for others, which load nothing there.
+fn prefixed(text: &str, start: usize, end: usize) -> &'static str {
+    let name = text.get(start..end).unwrap_or_default();
+    match name.split_once(':') {
+        Some((_, local)) => ["image", "use", "feImage", "script"]
+            .into_iter()
+            .find(|known| *known == local)
+            .map_or(
+                "",
+                |known| if known == "feImage" { "feimage" } else { known },
+            ),
+        None => "",
     }
 }
 
@@ -353,7 +286,11 @@ fn odd_end(bytes: &[u8], at: usize) -> Option<usize> {
     let end = (at..at + ODD_MAX).find(|at| {
         let ends = match bytes.get(*at) {
             // Another tag begins.
-            Some(b'<') => bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic),
+            Some(b'<') => {
+                // Also one that was broken: it is the same text.
+                let name = skip_breaks(bytes, at + 1);
+                bytes.get(name).is_some_and(u8::is_ascii_alphabetic)
+            }
             Some(byte) => *byte == b'>',
             None => true,
         };
@@ -487,6 +424,31 @@ fn value_of(text: &str, attribute: &Attribute) -> String {
     letters.take(64).collect()
 }
 
+/// Elements that fetch what `href` names: HTML's, and those of SVG that take over what stands there.
+fn fetches(element: &str) -> bool {
+    matches!(
+        element,
+        "link"
+            | "base"
+            | "image"
+            | "use"
+            | "feimage"
+            | "script"
+            | "textpath"
+            | "mpath"
+            | "lineargradient"
+            | "radialgradient"
+            | "pattern"
+            | "filter"
+            | "tref"
+            | "cursor"
+            | "glyphref"
+            | "altglyph"
+            | "font-face-uri"
+            | "color-profile"
+    )
+}
+
 /// What an attribute does.
 #[derive(Default)]
 struct Acts {
@@ -498,7 +460,7 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
     let raw = text
         .get(attribute.name_start..attribute.name_end)
         .unwrap_or_default();
-    let mut lower = [0_u8; 32];
+    let mut lower = [0_u8; 40];
     let Some(lower) = lower.get_mut(..raw.len()) else {
         return Acts::default();
     };
@@ -553,12 +515,7 @@ fn acts(element: &str, attribute: &Attribute, text: &str) -> Acts {
             style::loads(text, attribute.value_start, attribute.value_end)
         }
         "data" | "code" => far || matches!(element, "object" | "applet"),
-        "href" | "xlink:href" => {
-            far && matches!(
-                element,
-                "link" | "base" | "image" | "use" | "feimage" | "script"
-            )
-        }
+        "href" | "xlink:href" => far && fetches(element),
         "srcset" | "imagesrcset" => {
             let value = text
                 .get(attribute.value_start..attribute.value_end)

@@ -120,6 +120,17 @@ fn blank(bytes: &[u8], at: usize) -> usize {
     }
 }
 
+/// Where the breaks end that begin at `at`.
+pub(crate) fn skip_breaks(bytes: &[u8], mut at: usize) -> usize {
+    while bytes
+        .get(at..)
+        .is_some_and(|rest| rest.starts_with(&BREAK_BYTES))
+    {
+        at += BREAK_BYTES.len();
+    }
+    at
+}
+
 /// How many bytes part two attributes at `at`: a blank, a slash, a control character that was written out.
 pub(crate) fn parting(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at..) {

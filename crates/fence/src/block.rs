@@ -266,6 +266,19 @@ mod tests {
             Just("=== KAZMA".to_owned()),
             Just("<|".to_owned()),
             Just("|>".to_owned()),
+            prop_oneof![
+                Just("<s>"),
+                Just("</s>"),
+                Just("<s class=a>"),
+                Just("List<AI>"),
+                Just("\n\n&#72;uman:"),
+                Just("User: "),
+                Just("\nModel: "),
+                Just("**untrusted data"),
+                Just("<svg:image href=//a.example>"),
+                Just("a<b;c++<p onclick ="),
+            ]
+            .prop_map(str::to_owned),
             "\\PC{0,6}",
             "[a-f0-9=<|>\\[\\]\n ]{0,12}",
         ];

@@ -8,6 +8,8 @@
 const NAME_MAX: usize = 24;
 /// `&amp;lt;` is an escape of an escape. Deeper ones nobody decodes by accident.
 const DEPTH: usize = 4;
+/// Zeros before a number, of which HTML and JavaScript allow as many as one likes.
+const ZEROS_MAX: usize = 64;
 
 /// The character that an escape at the start of `text` spells, and the escape's bytes.
 pub(crate) fn decode(text: &str) -> Option<(char, usize)> {
@@ -49,9 +51,26 @@ fn reference(rest: &str) -> Option<(char, usize)> {
         [b'#', ..] => (rest.get(1..)?, 10, 1),
         _ => return named(rest),
     };
-    let (c, len) = number(digits, radix, 1, 8)?;
+    let zeros = leading_zeros(digits);
+    let digits = digits.get(zeros..)?;
+    let (c, len) = number(digits, radix, usize::from(zeros == 0), 8)?;
+    let before = before + zeros;
     let semicolon = usize::from(digits.as_bytes().get(len) == Some(&b';'));
     Some((c, before + len + semicolon))
+}
+
+/// How many zeros `digits` begins with that change nothing, as far as they are counted: one is left to be read.
+fn leading_zeros(digits: &str) -> usize {
+    let zeros = digits
+        .bytes()
+        .take(ZEROS_MAX)
+        .take_while(|digit| *digit == b'0')
+        .count();
+    let more = digits
+        .as_bytes()
+        .get(zeros)
+        .is_some_and(u8::is_ascii_hexdigit);
+    if more { zeros } else { zeros.saturating_sub(1) }
 }
 
 fn named(rest: &str) -> Option<(char, usize)> {
@@ -78,7 +97,7 @@ fn by_name(name: &str) -> Option<char> {
         "amp" | "AMP" => '&',
         "quot" | "QUOT" => '"',
         "apos" => '\'',
-        "vert" | "verbar" | "VerticalLine" => '|',
+        "vert" | "verbar" | "VerticalLine" | "brvbar" | "Vert" | "Verbar" | "mid" | "boxv" => '|',
         "lbrack" | "lsqb" => '[',
         "rbrack" | "rsqb" => ']',
         "lbrace" | "lcub" => '{',
@@ -103,18 +122,31 @@ fn by_name(name: &str) -> Option<char> {
         "minus" => '\u{2212}',
         "lang" | "langle" | "LeftAngleBracket" => '\u{27e8}',
         "rang" | "rangle" | "RightAngleBracket" => '\u{27e9}',
+        "laquo" => '\u{ab}',
+        "raquo" => '\u{bb}',
+        "boxh" => '\u{2500}',
+        "ratio" => '\u{2236}',
+        "imath" | "inodot" => '\u{131}',
         "lsaquo" => '\u{2039}',
         "rsaquo" => '\u{203a}',
         "NewLine" => '\n',
         "Tab" => '\t',
-        "nbsp" | "NonBreakingSpace" | "ensp" | "emsp" | "thinsp" | "hairsp" => ' ',
+        "nbsp" | "NonBreakingSpace" | "ensp" | "emsp" | "emsp13" | "emsp14" | "numsp"
+        | "puncsp" | "thinsp" | "ThinSpace" | "hairsp" | "VeryThinSpace" | "MediumSpace" => ' ',
         "shy" => '\u{ad}',
         "zwj" => '\u{200d}',
         "zwnj" => '\u{200c}',
         "lrm" => '\u{200e}',
         "rlm" => '\u{200f}',
-        "ZeroWidthSpace" | "NegativeThinSpace" => '\u{200b}',
+        "ZeroWidthSpace"
+        | "NegativeThinSpace"
+        | "NegativeVeryThinSpace"
+        | "NegativeMediumSpace"
+        | "NegativeThickSpace" => '\u{200b}',
         "NoBreak" => '\u{2060}',
+        "ApplyFunction" | "af" => '\u{2061}',
+        "InvisibleTimes" | "it" => '\u{2062}',
+        "InvisibleComma" | "ic" => '\u{2063}',
         _ => return None,
     })
 }
@@ -127,10 +159,14 @@ fn percent(rest: &str) -> Option<(char, usize)> {
     let mut bytes = [0_u8; 4];
     let mut len = 0;
     for count in 0..bytes.len() {
-        if count > 0 && rest.as_bytes().get(len) != Some(&b'%') {
-            return None;
+        let mut start = len;
+        if count > 0 {
+            start += rest.get(len..)?.strip_prefix('%').map(|_| 1)?;
+            // Encoded again, every byte has its own `%25`, which goes on no character.
+            for _ in 1..DEPTH {
+                start += 2 * usize::from(rest.get(start..)?.starts_with("25"));
+            }
         }
-        let start = len + usize::from(count > 0);
         let pair = rest.get(start..start + 2)?;
         if !pair.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -150,8 +186,10 @@ fn backslash(rest: &str) -> Option<(char, usize)> {
     match first {
         b'u' if after?.starts_with('{') => {
             let digits = after?.get(1..)?;
+            let zeros = leading_zeros(digits);
+            let digits = digits.get(zeros..)?;
             let (c, len) = number(digits, 16, 1, 6)?;
-            (digits.as_bytes().get(len) == Some(&b'}')).then_some((c, len + 3))
+            (digits.as_bytes().get(len) == Some(&b'}')).then_some((c, zeros + len + 3))
         }
         b'u' => {
             let (unit, _) = hex(after?, 4, 4)?;
@@ -222,6 +260,11 @@ mod tests {
             ("&#60;", '<', 5),
             ("&#x3C;", '<', 6),
             ("&#060", '<', 5),
+            ("&#0000000000060;", '<', 16),
+            ("&#x000000000000003c;|", '<', 20),
+            ("&#0;", '\0', 4),
+            ("%25EF%25BC%259C", '＜', 15),
+            ("\\u{000000003c}", '<', 14),
             ("%3c%7c", '<', 3),
             ("%253C", '<', 5),
             ("%EF%BC%9C", '＜', 9),

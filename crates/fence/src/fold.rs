@@ -1,7 +1,7 @@
 //! The copy in which markers are looked for: lower case, look-alikes made plain, nothing hidden, escapes
 //! read. It is never written out; it is made a few characters at a time, where something might begin.
 
-use unicode_normalization::char::decompose_compatible;
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 use unicode_security::confusable_detection::skeleton;
 
 use crate::{
@@ -20,6 +20,9 @@ pub(crate) struct Glyph {
     /// Where the original ends.
     pub(crate) end: usize,
 }
+
+/// The longest escape that is read backwards, in bytes.
+const SPELLING_MAX: usize = 40;
 
 /// What one character folds to: at most so many.
 const PIECES: usize = 4;
@@ -176,9 +179,12 @@ pub(crate) fn fold(c: char, out: &mut [char; PIECES]) -> usize {
         out[0] = c.to_ascii_lowercase();
         return 1;
     }
-    if let Some(plain) = punctuation(c) {
+    if let Some(plain) = punctuation(c).or_else(|| enclosed(c)) {
         out[0] = plain;
         return 1;
+    }
+    if is_mark(c) {
+        return 0;
     }
     if c == BREAK || joins(c) || is_hangul(c) || stays(c) {
         out[0] = c;
@@ -193,7 +199,7 @@ fn decomposed(c: char, out: &mut [char; PIECES]) -> usize {
     let mut count = 0;
     let mut mark = false;
     decompose_compatible(c, |piece| {
-        if is_mark(piece) || is_hidden(piece) {
+        if is_hidden(piece) || is_mark(piece) {
             mark = true;
         } else if let Some(slot) = pieces.get_mut(count) {
             *slot = punctuation(piece).unwrap_or_else(|| letter(piece));
@@ -220,11 +226,22 @@ const fn is_hangul(c: char) -> bool {
     matches!(c, '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7ff}')
 }
 
-/// Marks that are drawn over, under or through the letter before them.
-const fn is_mark(c: char) -> bool {
-    matches!(c,
-        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
-        | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
+/// Marks that are drawn over, under or through the letter before them, of whatever script.
+fn is_mark(c: char) -> bool {
+    !matches!(c, '\0'..'\u{300}' | '\u{3400}'..='\u{9fff}') && is_combining_mark(c)
+}
+
+/// The letter that a sign draws in brackets, on a disc or on a square.
+fn enclosed(c: char) -> Option<char> {
+    let first = match c {
+        '\u{249c}'..='\u{24b5}' => '\u{249c}',
+        '\u{1f110}'..='\u{1f129}' => '\u{1f110}',
+        '\u{1f150}'..='\u{1f169}' => '\u{1f150}',
+        '\u{1f170}'..='\u{1f189}' => '\u{1f170}',
+        '\u{1f1e6}'..='\u{1f1ff}' => '\u{1f1e6}',
+        _ => return None,
+    };
+    char::from_u32(u32::from(c) - u32::from(first) + u32::from('a'))
 }
 
 /// Upright lines.
@@ -239,8 +256,17 @@ const fn is_bar(c: char) -> bool {
         | '\u{2016}'
         | '\u{2223}'
         | '\u{2225}'
+        | '\u{205e}'
+        | '\u{22ee}'
+        | '\u{239c}'
+        | '\u{239f}'
+        | '\u{23a2}'
+        | '\u{23a5}'
         | '\u{23aa}'
         | '\u{23ae}'
+        | '\u{23b8}'
+        | '\u{23b9}'
+        | '\u{23fd}'
         | '\u{23d0}'
         | '\u{2502}'
         | '\u{2503}'
@@ -259,6 +285,10 @@ const fn is_bar(c: char) -> bool {
         | '\u{4e28}'
         | '\u{2758}'..='\u{275a}'
         | '\u{2999}'
+        | '\u{2e3d}'
+        | '\u{2e3e}'
+        | '\u{fe19}'
+        | '\u{1d100}'
         | '\u{fe31}'..='\u{fe33}'
         | '\u{ffe4}'
         | '\u{ffe8}'
@@ -296,10 +326,17 @@ const fn punctuation(c: char) -> Option<char> {
         | '\u{1438}'
         | '\u{16b2}'
         | '\u{2039}'
+        | '\u{226a}'
+        | '\u{227a}'
+        | '\u{22b2}'
+        | '\u{22d6}'
+        | '\u{22d8}'
         | '\u{2329}'
         | '\u{276c}'
-        | '\u{25c0}'..='\u{25c3}'
-        | '\u{25c5}'
+        | '\u{25c0}'..='\u{25c5}'
+        | '\u{2991}'
+        | '\u{2aa1}'
+        | '\u{2b9c}'
         | '\u{276e}'
         | '\u{2770}'
         | '\u{27e8}'
@@ -313,11 +350,18 @@ const fn punctuation(c: char) -> Option<char> {
         | '\u{2c3}'
         | '\u{1433}'
         | '\u{203a}'
+        | '\u{226b}'
+        | '\u{227b}'
+        | '\u{22b3}'
+        | '\u{22d7}'
+        | '\u{22d9}'
         | '\u{232a}'
         | '\u{276d}'
         | '\u{276f}'
-        | '\u{25b6}'..='\u{25b9}'
-        | '\u{25bb}'
+        | '\u{25b6}'..='\u{25bb}'
+        | '\u{2992}'
+        | '\u{2aa2}'
+        | '\u{2b9e}'
         | '\u{2771}'
         | '\u{27e9}'
         | '\u{27eb}'
@@ -381,7 +425,10 @@ fn letter(c: char) -> char {
         'ꜰ' => return 'f',
         'ɢ' => return 'g',
         'н' | 'Н' | 'Η' | 'ʜ' => return 'h',
-        'І' | 'Ι' | 'Ӏ' | 'ɪ' | 'ı' | 'ɩ' | 'ι' => return 'i',
+        'І' | 'Ι' | 'Ӏ' | 'ɪ' | 'ı' | 'ɩ' | 'ι' | 'Ꮖ' | 'ꓲ' | 'ⵏ' | 'ᛁ' | '𐌠' | '𖼨' =>
+        {
+            return 'i';
+        }
         'ᴊ' => return 'j',
         'к' | 'К' | 'κ' | 'Κ' | 'ĸ' | 'ᴋ' => return 'k',
         'ʟ' => return 'l',
@@ -415,6 +462,11 @@ pub(crate) struct Back<'a>(&'a str);
 impl<'a> Back<'a> {
     pub(crate) const fn new(head: &'a str) -> Self {
         Self(head)
+    }
+
+    /// What is left to read, as it stands.
+    pub(crate) const fn unread(&self) -> &'a str {
+        self.0
     }
 
     /// What is left to read, without the hidden characters at its end.
@@ -458,6 +510,24 @@ fn without_hidden(head: &str) -> Option<&str> {
     let start = near + head.get(near..)?.rfind("\\u{")?;
     let (c, len) = escape::decode(head.get(start..)?)?;
     (is_hidden(c) && start + len == head.len()).then(|| head.get(..start))?
+}
+
+/// The character at the end of `head`, which may be spelled by an escape, and where it starts.
+pub(crate) fn spelled_back(head: &str) -> Option<(char, usize)> {
+    let last = head.chars().next_back()?;
+    let raw = (last, head.len() - last.len_utf8());
+    if !(last.is_ascii_alphanumeric() || matches!(last, ';' | '}')) {
+        return Some(raw);
+    }
+    let near = head.floor_char_boundary(head.len().saturating_sub(SPELLING_MAX));
+    let leads = head.bytes().enumerate().skip(near);
+    leads
+        .filter(|(_, byte)| matches!(byte, b'&' | b'%' | b'\\'))
+        .find_map(|(start, _)| {
+            let (c, len) = escape::decode(head.get(start..)?)?;
+            (start + len == head.len()).then_some((c, start))
+        })
+        .or(Some(raw))
 }
 
 /// A run of characters of the copy, short enough to be a name.
@@ -514,6 +584,8 @@ impl Word {
 
     #[inline]
     fn push(&mut self, c: char) -> Option<()> {
+        // In a name a long dash joins as a short one does.
+        let c = if c == '\u{2014}' { '-' } else { c };
         if c.is_ascii() {
             *self.bytes.get_mut(self.len)? = u8::try_from(c).unwrap_or_default();
             self.len += 1;

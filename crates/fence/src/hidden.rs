@@ -126,7 +126,7 @@ const fn is_picture(c: char) -> bool {
         | '\u{1f000}'..='\u{1faff}')
 }
 
-const fn is_han(c: char) -> bool {
+pub(crate) const fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
 

@@ -109,7 +109,7 @@ impl Brackets {
                 let other = text
                     .get(at + 1..)
                     .and_then(|rest| rest.strip_prefix('['))
-                    .and_then(|rest| rest.split(']').next())
+                    .and_then(until_bracket)
                     .filter(|other| !other.is_empty() && other.len() < LABEL_MAX);
                 // What follows may be no label after all.
                 let labels = other.into_iter().chain([named(open)]);
@@ -147,6 +147,15 @@ fn is_text(text: &str, from: usize, to: usize) -> bool {
         && text
             .get(from..to)
             .is_some_and(|between| between.matches('`').count() % 2 == 0)
+}
+
+/// What stands before the first `]` that no backslash makes a plain one; all of it if there is none.
+fn until_bracket(text: &str) -> Option<&str> {
+    let end = text
+        .match_indices(']')
+        .find(|(at, _)| !is_literal(text.as_bytes(), *at))
+        .map_or(text.len(), |(at, _)| at);
+    text.get(..end)
 }
 
 /// Whether a backslash makes the character at `at` a plain one.

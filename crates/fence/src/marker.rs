@@ -55,8 +55,10 @@ pub(crate) fn ornament(text: &str, at: usize, plain: char, raw: bool, breaks: &m
     if total < 2 {
         return;
     }
+    // A heading, what is emphasised, an option and a pointer of C begin like that too.
+    let weak = plain == '#' || bytes.get(end).is_some_and(|next| byte::is(*next, LETTER));
     let mut phrase = Phrase::default();
-    if may_be_phrase(bytes.get(end..).unwrap_or_default()) && phrase.is_marker(text, end) {
+    if may_be_phrase(bytes.get(end..).unwrap_or_default()) && phrase.is_marker(text, end, weak) {
         phrase.deface(breaks);
     }
     if last.is_some_and(may_end_words) {
@@ -182,7 +184,11 @@ fn words_before(text: &str, at: usize, breaks: &mut Breaks) {
         is_blank(c) || matches!(c, '>' | '|' | '/' | '.')
     });
     let mut phrase = Phrase::default();
-    if !may_be_phrase(from(cursor.at())) || !phrase.is_marker(text, cursor.at()) {
+    if !may_be_phrase(from(cursor.at())) {
+        return;
+    }
+    phrase.read_at(text, cursor.at());
+    if !phrase.says(text, phrase.end == at) {
         return;
     }
     let mut gap = Cursor::new(text, phrase.end);
@@ -297,25 +303,60 @@ fn is_sign(c: char, kind: u32) -> bool {
 
 impl Phrase {
     /// Reads the words that stand at `at`. Whether they are those of a marker.
-    fn is_marker(&mut self, text: &str, at: usize) -> bool {
+    fn is_marker(&mut self, text: &str, at: usize, weak: bool) -> bool {
+        self.read_at(text, at);
+        self.says(text, weak)
+    }
+
+    /// Reads the words that stand at `at`.
+    fn read_at(&mut self, text: &str, at: usize) {
         if self.plain(text.as_bytes(), at).is_none() {
             *self = Self::default();
             self.read(&mut Cursor::new(text, at));
         }
+    }
+
+    /// Whether these are the words of a marker; `weak` where ordinary texts put a few ornaments too.
+    fn says(&self, text: &str, weak: bool) -> bool {
         let [(first, _), (second, _), (third, _), _] = self.words;
+        let terms = || self.words.iter().take(self.count).map(|(term, _)| *term);
+        let side = terms().any(|term| term == Term::Side);
+        let known = |term| !matches!(term, Term::Other | Term::User);
+        let only = terms().all(known);
         match first {
-            Term::Kazma | Term::Untrusted => true,
-            Term::Side => second == Term::Kazma || names_a_fence(second, third),
-            Term::External => names_a_fence(first, second),
+            Term::Kazma => !weak || self.count > 1 && known(second),
+            Term::Untrusted if self.count == 1 => !weak && self.is_ruled_off(text),
+            Term::Untrusted => side || !weak && only,
+            Term::External => names_a_fence(first, second) && (side || !weak && only),
+            Term::Side if second == Term::Kazma || second == Term::Untrusted => true,
+            // `— end of the observation period —`
+            Term::Side => names_a_fence(second, third) && (only || self.is_loud(text)),
             Term::User | Term::Other => false,
             _ => names_a_fence(first, second) && (second == Term::Side || third == Term::Side),
         }
     }
 
+    /// Whether the last word is followed by an ornament.
+    fn is_ruled_off(&self, text: &str) -> bool {
+        let mut rest = Cursor::new(text, self.end);
+        rest.pass(GAP_MAX, is_blank);
+        rest.accept(|c| weight(c) > 0).is_some()
+    }
+
+    /// Whether the first word has no small letter near its beginning.
+    fn is_loud(&self, text: &str) -> bool {
+        let [(_, second), ..] = self.words;
+        let start = text.floor_char_boundary(second.saturating_sub(1));
+        let near = text.get(start..self.end).unwrap_or_default();
+        near.chars()
+            .take(3)
+            .all(|c| !c.is_lowercase() || !c.is_ascii())
+    }
+
     /// Reads them where all that is read is plain ASCII.
     fn plain(&mut self, bytes: &[u8], at: usize) -> Option<()> {
         let mut rest = byte::skip_few(bytes.get(at..)?, GAP_MAX, LEAD);
-        let mut certain = false;
+        let mut named = false;
         while let Some(slot) = self.words.get_mut(self.count) {
             let (word, after) = rest.split_at_checked(byte::letters(rest, TERM_MAX + 1))?;
             if word.len() > TERM_MAX || !is_plain_first(after) {
@@ -324,8 +365,8 @@ impl Phrase {
             if word.is_empty() {
                 break;
             }
-            // What follows those words makes no difference.
-            let term = if certain {
+            // After the name and one word more, what follows makes no difference.
+            let term = if named && self.count > 1 {
                 Term::Other
             } else {
                 Term::plain(rest, word.len())
@@ -333,7 +374,7 @@ impl Phrase {
             if self.count == 0 && !term.begins() {
                 break;
             }
-            certain |= self.count == 0 && matches!(term, Term::Kazma | Term::Untrusted);
+            named |= self.count == 0 && term == Term::Kazma;
             if term != Term::Filler {
                 *slot = (term, bytes.len() - rest.len() + 1);
                 self.count += 1;
@@ -427,18 +468,35 @@ pub(crate) fn bracketed(text: &str, at: usize, close: char, breaks: &mut Breaks)
         place += 1;
     }
     let mut phrase = Phrase::default();
-    if !may_be_phrase(bytes.get(place..).unwrap_or_default()) || !phrase.is_marker(text, place) {
+    if !may_be_phrase(bytes.get(place..).unwrap_or_default()) {
+        return;
+    }
+    phrase.read_at(text, place);
+    let slash = text
+        .get(at..phrase.end)
+        .is_some_and(|words| words.contains('/'));
+    let [(first, _), (second, _), (third, _), _] = phrase.words;
+    let says = match first {
+        Term::Kazma | Term::Untrusted => true,
+        Term::External => names_a_fence(first, second),
+        // `[/observation]`
+        Term::Observation => {
+            slash && close == ']' && phrase.count == 1
+                || second == Term::Side
+                || third == Term::Side
+        }
+        _ => phrase.says(text, false),
+    };
+    if !says {
         return;
     }
     let mut rest = Cursor::new(text, phrase.end);
     rest.pass(GAP_MAX, is_blank);
+    rest.pass(1, |c| c == '/');
     if rest.accept(|c| c == close).is_none() {
         return;
     }
-    let [(first, _), (_, second), ..] = phrase.words;
-    let closes = text
-        .get(at..phrase.end)
-        .is_some_and(|words| words.contains('/'));
+    let [_, (_, second), ..] = phrase.words;
     let says = match first {
         // `[kazma]` and `[Kazma guide]` are ordinary; `[kazma:data]` is not.
         Term::Kazma | Term::Untrusted | Term::External => {
@@ -450,7 +508,7 @@ pub(crate) fn bracketed(text: &str, at: usize, close: char, breaks: &mut Breaks)
         }
         _ => true,
     };
-    if closes || says {
+    if slash || says {
         phrase.deface(breaks);
     }
 }

@@ -4,7 +4,8 @@
 //! stand (after an empty line), by capitals, and by whether both sides of a conversation speak.
 
 use crate::{
-    fold::{self, Back, Cursor, Word, is_blank},
+    fold::{self, Back, Cursor, Word, is_blank, spelled_back},
+    hidden::is_han,
     scan::BREAK,
     token::Found,
 };
@@ -14,10 +15,14 @@ use crate::{
 pub(crate) enum Side {
     /// The model.
     Model,
-    /// A person, the system or a tool.
+    /// A person.
+    Person,
+    /// The system or a tool.
     Other,
     /// Anyone, in small letters: the key of a setting, unless the text is full of tokens.
     Small,
+    /// The model, or what a machine is called: it answers a person who spoke before it and goes on after it.
+    Product,
 }
 
 /// What a line that names a speaker is.
@@ -31,6 +36,12 @@ pub(crate) enum Line {
 
 /// The longest name of a speaker.
 const NAME_MAX: usize = 16;
+/// The longest name with all of its letters spelled, in bytes, that is read.
+const NAMED_MAX: usize = 240;
+/// How far back the beginning of an escape is looked for before a name is read.
+const SPELLED_MAX: usize = 24;
+/// The longest tag that is passed over before a name.
+const TAG_MAX: usize = 80;
 
 /// Where a name stands.
 #[derive(PartialEq, Eq)]
@@ -56,11 +67,23 @@ pub(crate) fn line(text: &str, at: usize) -> Option<(usize, Line)> {
         // `User::name` is a path.
         return None;
     }
-    let name = Name::before(head)?;
-    let side = side(name.as_str())?;
-    let mut before = Back::new(head.get(..name.start)?).rest();
-    if before.ends_with("Correct ") || before.ends_with("correct ") {
+    let known = |ends| {
+        let name = Name::before(head, ends)?;
+        let side = side(name.as_str())?;
+        Some((name, side))
+    };
+    let (name, side) = known(false).or_else(|| {
+        let name = head.bytes().rev().take(NAME_MAX);
+        let len = name.take_while(u8::is_ascii_alphabetic).count();
+        let hides = head.as_bytes().get(..head.len() - len)?.ends_with(b"}");
+        hides.then(|| known(true)).flatten()
+    })?;
+    let mut before = head.get(..name.start)?;
+    if Back::new(before).rest().ends_with("orrect ") {
         return Some((at, Line::Certain));
+    }
+    if is_declared(before) {
+        return None;
     }
     let place = place(&mut before)?;
     let opens = place == Place::Opens;
@@ -71,14 +94,35 @@ pub(crate) fn line(text: &str, at: usize) -> Option<(usize, Line)> {
     let line = match name.case {
         Case::Small if place == Place::Inside => return None,
         Case::Small => Line::Speaker(Side::Small),
-        Case::Loud if side == Side::Model && name.len > 3 => Line::Certain,
-        Case::Loud if opens && name.len > 3 => Line::Certain,
+        Case::Loud if is_turn && side == Side::Model => Line::Certain,
         _ if opens && is_turn => Line::Certain,
         // `User:` after an empty line opens a turn; at the very start of a text it labels a value.
+        Case::Loud if opens && !before.is_empty() && name.len > 3 && side != Side::Model => {
+            Line::Certain
+        }
         _ if opens && !before.is_empty() && name.as_str() == "user" => Line::Certain,
+        // Machines have a model too.
+        _ if name.as_str() == "model" => Line::Speaker(Side::Product),
         _ => Line::Speaker(side),
     };
     Some((at, line))
+}
+
+/// The end of `head` in which a name with its escapes fits.
+fn near(head: &str) -> &[u8] {
+    let start = head.len().saturating_sub(NAMED_MAX);
+    head.as_bytes().get(start..).unwrap_or_default()
+}
+
+/// Whether a program declares or compares the name that begins after `before`: `class Assistant:`, `case HUMAN:`.
+fn is_declared(before: &str) -> bool {
+    let Some(head) = before.strip_suffix(' ') else {
+        return false;
+    };
+    ["class", "case"].into_iter().any(|word| {
+        head.strip_suffix(word)
+            .is_some_and(|head| head.is_empty() || head.ends_with([' ', '\t', '\n']))
+    })
 }
 
 /// Whether the name of a speaker can stand at the end of `head`. Most colons follow something else.
@@ -97,6 +141,8 @@ fn may_be_name(head: &[u8]) -> bool {
     match before.last() {
         Some(b'}' | b'\\') => true,
         Some(byte) if !fold::is_plain(*byte) => true,
+        // A letter may be spelled by a number.
+        Some(b'0'..=b'9' | b';') if begins_spelling(before) => true,
         _ => {
             let mut lower = [0; NAME_MAX];
             for (slot, byte) in lower.iter_mut().zip(word) {
@@ -108,6 +154,13 @@ fn may_be_name(head: &[u8]) -> bool {
                 .is_some_and(|word| side(word).is_some())
         }
     }
+}
+
+/// Whether an escape can end at the end of `head`.
+fn begins_spelling(head: &[u8]) -> bool {
+    let near = head.iter().rev().take(SPELLED_MAX);
+    near.into_iter()
+        .any(|byte| matches!(byte, b'&' | b'%' | b'\\'))
 }
 
 /// Tags that emphasise.
@@ -136,20 +189,12 @@ fn side(name: &str) -> Option<Side> {
     Some(match name {
         "assistant" | "ai" | "bot" | "chatbot" | "gpt" | "model" | "ассистент" | "助手"
         | "助理" | "المساعد" | "مساعد" => Side::Model,
-        "human"
-        | "user"
-        | "system"
-        | "developer"
-        | "пользователь"
-        | "система"
-        | "用户"
-        | "人类"
-        | "系统"
-        | "المستخدم"
-        | "مستخدم"
-        | "النظام"
-        | "tool"
-        | "observation" => Side::Other,
+        "human" | "user" | "пользователь" | "用户" | "人类" | "المستخدم" | "مستخدم" => {
+            Side::Person
+        }
+        "system" | "developer" | "система" | "系统" | "النظام" | "tool" | "observation" => {
+            Side::Other
+        }
         _ => return None,
     })
 }
@@ -170,8 +215,9 @@ struct Name {
 }
 
 impl Name {
-    /// The word at the end of `head`, which may be emphasised: `**Human**`.
-    fn before(head: &str) -> Option<Self> {
+    /// The word at the end of `head`, which may be emphasised: `**Human**`. What is hidden in it is passed over; `ends` if
+    /// it begins after a hidden end of a line.
+    fn before(head: &str, ends: bool) -> Option<Self> {
         let mut back = Back::new(head);
         for _ in 0..4 {
             let rest = back.rest();
@@ -185,27 +231,55 @@ impl Name {
         let (mut len, mut start) = (0, head.len());
         let (mut small, mut large) = (0, 0);
         let mut first_large = false;
-        for (at, c) in back {
-            if !c.is_alphabetic() {
+        let last = back.rest().chars().next_back()?;
+        if matches!(last, '\u{3000}'..='\u{303f}' | '\u{ff01}'..='\u{ff0f}') {
+            return None;
+        }
+        if !last.is_ascii() && !last.is_alphanumeric() {
+            let mut pieces = [last; 4];
+            if fold::fold(last, &mut pieces) > 0 && !pieces[0].is_alphabetic() {
+                return None;
+            }
+        }
+        let spells = near(head)
+            .iter()
+            .fold(false, |any, byte| any | matches!(byte, b'&' | b'%' | b'\\'));
+        loop {
+            if ends && FEEDS.iter().any(|(feed, _)| back.unread().ends_with(feed)) {
                 break;
+            }
+            let rest = back.rest();
+            // `\nHuman:` as JSON spells it: the `n` belongs to the escape.
+            let last = if spells {
+                spelled_back(rest)
+            } else {
+                let last = rest.chars().next_back();
+                last.map(|c| (c, rest.len() - c.len_utf8()))
+            };
+            let Some((c, at)) = last else {
+                break;
+            };
+            back = Back::new(rest.get(..at)?);
+            let mut pieces = [c; 4];
+            // Letters that stand for themselves need no folding.
+            if !c.is_ascii_alphabetic() && !is_han(c) {
+                let count = fold::fold(c, &mut pieces);
+                if count == 0 {
+                    // A mark upon the letter before it, or nothing.
+                    continue;
+                }
+                if !c.is_alphabetic() && !pieces.iter().take(count).all(|c| c.is_alphabetic()) {
+                    break;
+                }
             }
             *letters.get_mut(len)? = c;
             len += 1;
             start = at;
-            first_large = !c.is_lowercase();
-            small += usize::from(c.is_lowercase());
-            large += usize::from(c.is_uppercase());
-        }
-        // `\nHuman:` as JSON spells it: the `n` belongs to the escape.
-        let escape = head.get(..start)?.ends_with('\\')
-            && matches!(letters.get(len.checked_sub(1)?), Some('n' | 't' | 'r'));
-        if escape {
-            len -= 1;
-            small = small.saturating_sub(1);
-            start += 1;
-            first_large = letters
-                .get(len.checked_sub(1)?)
-                .is_some_and(|c| !c.is_lowercase());
+            // Letters that only look like letters have one case.
+            let apart = !c.is_ascii() && pieces[0].is_ascii() && !has_cases(c);
+            first_large = apart || !c.is_lowercase();
+            small += usize::from(c.is_lowercase() && !apart);
+            large += usize::from(c.is_uppercase() || apart);
         }
         let letters = letters.get(..len)?;
         let mut text: String = letters
@@ -242,10 +316,48 @@ impl Name {
     }
 }
 
-/// What ends a line, in text, in strings, in HTML and in addresses.
-const FEEDS: [&str; 12] = [
-    "\\r\\n", "\\n", "\n", "&#10;", "&#xa;", "&#xA;", "%0A", "%0a", "<br>", "<br/>", "</p>", "<p>",
+/// Whether there is a large and a small letter of it.
+fn has_cases(c: char) -> bool {
+    !c.to_uppercase().eq(c.to_lowercase())
+}
+
+/// Characters that end a line and do not show, as they were written out, and how many lines they end.
+const FEEDS: [(&str, usize); 6] = [
+    ("\\u{000B}", 1),
+    ("\\u{000C}", 1),
+    ("\\u{000D}", 1),
+    ("\\u{0085}", 1),
+    ("\\u{2028}", 1),
+    ("\\u{2029}", 2),
 ];
+
+/// What stands before the end of a line at the end of `before`, in text, strings, HTML or an address, and how many lines
+/// end there: none with a carriage return that is spelled.
+fn fed(before: &str) -> Option<(&str, usize)> {
+    if let Some(rest) = before.strip_suffix('\n') {
+        return Some((rest, 1));
+    }
+    if let Some(found) = FEEDS
+        .iter()
+        .find_map(|(feed, lines)| Some((before.strip_suffix(feed)?, *lines)))
+    {
+        return Some(found);
+    }
+    if before.ends_with('>') {
+        let near = before.floor_char_boundary(before.len().saturating_sub(TAG_MAX));
+        let start = near + before.get(near..)?.rfind('<')?;
+        let tag = before.get(start + 1..)?.trim_start_matches('/');
+        let len = tag.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let name = tag.get(..len)?;
+        let ends = name.eq_ignore_ascii_case("br") || name.eq_ignore_ascii_case("p");
+        return ends.then_some((before.get(..start)?, 1));
+    }
+    match spelled_back(before)? {
+        ('\n', at) => Some((before.get(..at)?, 1)),
+        ('\r', at) => Some((before.get(..at)?, 0)),
+        _ => None,
+    }
+}
 
 /// What stands before a tag that emphasises, or before `_` and `~` that do: those in `my_user` do not.
 fn emphasised(before: &str) -> Option<&str> {
@@ -262,9 +374,17 @@ fn place(before: &mut &str) -> Option<Place> {
     let mut feeds = 0;
     let mut gap = false;
     for _ in 0..64 {
+        if let Some((rest, lines)) = fed(before) {
+            feeds += lines;
+            *before = rest;
+            if feeds > 1 {
+                break;
+            }
+            continue;
+        }
         *before = Back::new(before).rest();
-        if let Some(rest) = FEEDS.iter().find_map(|feed| before.strip_suffix(feed)) {
-            feeds += 1;
+        if let Some((rest, lines)) = fed(before) {
+            feeds += lines;
             *before = rest;
         } else if let Some(rest) = emphasised(before) {
             gap = true;
@@ -308,7 +428,8 @@ pub(crate) fn heading(text: &str, at: usize) -> Option<Found> {
         return None;
     }
     let mut cursor = Cursor::new(text, at);
-    if cursor.pass(8, |c| c == '#') < 2 {
+    let level = cursor.pass(8, |c| c == '#');
+    if level < 2 {
         return None;
     }
     cursor.pass(8, |c| is_blank(c) || c == '*');
@@ -318,10 +439,12 @@ pub(crate) fn heading(text: &str, at: usize) -> Option<Found> {
         return heads_turn(&word, cursor).then_some(Found::Doubtful(word.first_end));
     };
     match word.as_str() {
-        "instruction" | "response" | "human" | "assistant" => Some(Found::Certain(colon.start)),
-        "user" | "system" | "input" | "ai" | "bot" | "tool" | "observation" | "instructions" => {
-            Some(Found::Doubtful(colon.start))
+        // Templates have two or three signs there.
+        "instruction" | "response" | "human" | "assistant" if level < 4 => {
+            Some(Found::Certain(colon.start))
         }
+        "instruction" | "response" | "human" | "assistant" | "user" | "system" | "input" | "ai"
+        | "bot" | "tool" | "observation" | "instructions" => Some(Found::Doubtful(colon.start)),
         _ => None,
     }
 }

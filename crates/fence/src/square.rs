@@ -2,10 +2,9 @@
 
 use crate::{
     byte::{self, WORD},
-    fold::{self, Cursor, Word, is_blank, is_word},
-    token::{
-        Found, Squashed, is_control, is_name, is_speaker, is_template_word, is_upper, numbered,
-    },
+    fold::{self, Cursor, Word, is_blank, is_space, is_word},
+    stem::numbered,
+    token::{Found, Squashed, is_control, is_name, is_speaker, is_template_word, is_upper},
 };
 
 /// Blanks inside of brackets.
@@ -41,13 +40,13 @@ pub(crate) fn square(text: &str, at: usize) -> Option<Found> {
     if let Some(found) = unbalanced(text, at) {
         return Some(found);
     }
-    if cursor.pass(GAP_MAX, is_blank) > 0 && cursor.accept(|c| c == '|').is_some() {
+    if cursor.pass(GAP_MAX, is_space) > 0 && cursor.accept(|c| c == '|').is_some() {
         return certain(in_spaced_bars(cursor));
     }
     let closes = cursor.pass(1, |c| matches!(c, '/' | '\\')) > 0;
-    cursor.pass(GAP_MAX, is_blank);
+    cursor.pass(GAP_MAX, is_space);
     let word = Word::read(&mut cursor, |c| is_word(c) || c == '-')?;
-    cursor.pass(GAP_MAX, is_blank);
+    cursor.pass(GAP_MAX, is_space);
     if cursor.next()?.plain != ']' {
         return None;
     }
@@ -81,8 +80,11 @@ fn square_name(name: &[u8], raw: &str, closes: bool, calls: bool, end: usize) ->
         | b"toolresults" | b"toolresult" | b"toolcontent" | b"gmask" | b"smask" | b"callid"
         | b"think" | b"modelsettings" | b"imgbreak" | b"imgend" => Some(Found::Certain(end)),
         b"sep" | b"cls" => certain(raw != "sep" && raw != "Sep"),
-        b"sys" | b"img" => certain(closes || is_upper(raw)),
+        b"sys" => certain(closes || is_upper(raw)),
+        b"img" => certain(!closes && is_upper(raw)),
+        b"bos" | b"eos" => certain(is_upper(raw)),
         b"args" if calls => Some(Found::Certain(end)),
+        b"eot" | b"eom" if is_upper(raw) => Some(Found::Doubtful(end)),
         b"args" | b"system" | b"user" | b"assistant" | b"human" | b"mask" | b"pad" | b"unk"
         | b"prefix" | b"suffix" | b"middle" => Some(Found::Doubtful(end)),
         flat => certain(numbered(flat) || is_control(flat)),
@@ -110,7 +112,7 @@ fn may_be_square(bytes: &[u8], at: usize) -> bool {
         .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')));
     match end.and_then(|end| rest.get(end)) {
         Some(b']') => begins_name(*first),
-        Some(byte) => matches!(byte, b'~' | b'!' | b' ' | b'\t') || !fold::is_plain(*byte),
+        Some(byte) => matches!(byte, b'~' | b'!' | b' ' | b'\t' | b'\n') || !fold::is_plain(*byte),
         None => true,
     }
 }
@@ -136,17 +138,20 @@ const fn begins_name(first: u8) -> bool {
     )
 }
 
-/// `[|system|]`, after the first bar.
+/// `[|system|]`, after the first bar. With blanks beside the word, or a name of one or two letters, it may be an array of
+/// F# or OCaml (`[| x |]`): there the word decides.
 fn in_square_bars(mut cursor: Cursor<'_>) -> bool {
-    cursor.pass(GAP_MAX, is_blank);
+    let mut gaps = cursor.pass(GAP_MAX, is_blank);
     cursor.pass(1, |c| c == '/');
-    Word::read(&mut cursor, is_name)
-        .is_some_and(|word| word.as_str().chars().any(char::is_alphabetic))
-        && {
-            cursor.pass(GAP_MAX, is_blank);
-            cursor.accept(|c| c == '|').is_some()
-        }
-        && cursor.accept(|c| c == ']').is_some()
+    let Some(word) = Word::read(&mut cursor, is_name) else {
+        return false;
+    };
+    gaps += cursor.pass(GAP_MAX, is_blank);
+    let closed = cursor.accept(|c| c == '|').is_some() && cursor.accept(|c| c == ']').is_some();
+    let letters = word.as_str().chars().filter(|c| c.is_alphabetic()).count();
+    let squashed = Squashed::of(word.as_bytes());
+    let named = is_template_word(squashed.as_bytes()) || is_control(squashed.as_bytes());
+    closed && (named || gaps == 0 && letters > 2)
 }
 
 /// `[ |system| ]` and `[ | system | ]`, after the first bar; `[ |x| ]` is mathematics.

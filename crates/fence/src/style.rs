@@ -28,6 +28,26 @@ impl Sheets {
     }
 }
 
+/// Whether an address begins with letters of which CSS spells one by its number.
+fn is_escaped(mut address: Cursor<'_>) -> bool {
+    address.pass(4, |c| is_space(c) || matches!(c, '"' | '\''));
+    let near = address.rest().as_bytes();
+    let letters = near
+        .iter()
+        .take(8)
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count();
+    matches!(near.get(letters..), Some([b'\\', digit, ..]) if digit.is_ascii_hexdigit())
+}
+
+/// Whether the bracket at `at` follows `expression`.
+fn is_expression(text: &str, at: usize) -> bool {
+    const NAME: &[u8] = b"expression";
+    at.checked_sub(NAME.len())
+        .and_then(|start| text.as_bytes().get(start..at))
+        .is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+}
+
 /// Where the sheet ends that begins at `from`.
 fn end(bytes: &[u8], from: usize) -> usize {
     let rest = bytes.get(from..).unwrap_or_default();
@@ -57,7 +77,10 @@ fn last_load(text: &str, from: usize, to: usize) -> Option<usize> {
         let loads = match glyph.plain {
             '(' => {
                 let loader = LOADERS.iter().any(|loader| name.ends_with(loader));
-                is_remote(after()) || (loader && target(after()) != Target::Near)
+                // `url(\68 ttps://…)`: CSS reads its own escapes there. `expression(…)` was a program.
+                is_remote(after())
+                    || loader && (target(after()) != Target::Near || is_escaped(after()))
+                    || name.ends_with(b"ssion") && is_expression(whole, glyph.start)
             }
             '"' | '\'' | ',' => is_remote(after()),
             // `@import //e.example` has neither.

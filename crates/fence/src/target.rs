@@ -115,6 +115,7 @@ pub(crate) fn is_program(kind: &str) -> bool {
         "text/html",
         "text/xml",
         "text/javascript",
+        "text/css",
         "application/",
         "image/svg",
     ]

@@ -5,8 +5,10 @@
 //! that only templates have is broken whatever its word; elsewhere the word decides.
 
 use crate::{
-    byte::{self, DIGIT, WORD},
+    byte::{self, WORD},
     fold::{Back, Cursor, Word, is_blank, is_space, is_word},
+    place::{is_placeholder, opens_turn},
+    stem::{begins, delimits, is_everyday_end, is_stem, numbered},
 };
 
 /// Blanks inside of brackets.
@@ -26,6 +28,12 @@ pub(crate) enum Found {
     Certain(usize),
     /// It may be something else, such as a word of an ordinary document.
     Doubtful(usize),
+    /// `<s>` or `</s>` at `open`: the one, unless it strikes out.
+    Letter {
+        open: usize,
+        place: usize,
+        closes: bool,
+    },
 }
 
 /// What begins with `<`.
@@ -43,6 +51,11 @@ pub(crate) enum Angle {
 enum Name {
     Certain,
     Doubtful,
+    /// `s`, in the bracket at `open`.
+    Letter {
+        open: usize,
+        closes: bool,
+    },
     Marker,
     Other,
 }
@@ -60,6 +73,9 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
         cursor.pass(2, |c| c == '|');
         return token(barred(cursor, '>'));
     }
+    if !closes && cursor.accept(|c| c == '[').is_some() {
+        return token(in_square(cursor));
+    }
     if let Some(sigil) = cursor.accept(|c| matches!(c, '@' | '~' | '^' | '$' | '&' | '§' | '¦')) {
         return token(flanked(cursor, sigil.plain));
     }
@@ -73,7 +89,8 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
             return token(true);
         }
     }
-    let ends = matches!(next, Some('>' | '/' | '=')) || (spaces > 0 && next.is_some());
+    // `<<SYS` and the end of its line begin a text in a shell.
+    let ends = matches!(next, Some('>' | '/' | '=')) || (spaces > 0 && next.is_some() && !doubled);
     if !ends {
         return Some(Angle::Tag);
     }
@@ -86,25 +103,50 @@ pub(crate) fn angle(text: &str, at: usize) -> Option<Angle> {
     if !closes && !doubled && is_quotation(text, at) && is_everyday(word.as_bytes()) {
         return Some(Angle::Tag);
     }
-    let kind = name(
-        word.as_bytes(),
-        raw,
-        Shape {
-            bare,
-            closes,
-            doubled,
-            assigned: next == Some('='),
-        },
-    );
-    Some(kind.at(open.end))
+    let shape = Shape {
+        bare,
+        closes,
+        doubled,
+        assigned: next == Some('='),
+    };
+    let kind = name(word.as_bytes(), raw, shape);
+    Some(kind.seen(text, at, raw, shape).at(open.end))
 }
 
 impl Name {
+    /// What it is where it stands: a name that is certain elsewhere may be a type's parameter, a place to fill in, or
+    /// HTML that strikes out.
+    fn seen(self, text: &str, at: usize, raw: &str, shape: Shape) -> Self {
+        let Self::Certain = self else {
+            let short = matches!(raw.len(), 3 | 5);
+            let turn = short && shape.bare && !shape.closes && opens_turn(text, at, raw);
+            return if turn { Self::Certain } else { self };
+        };
+        if shape.doubled || shape.assigned {
+            return self;
+        }
+        if raw.eq_ignore_ascii_case("s") {
+            return Self::Letter {
+                open: at,
+                closes: shape.closes,
+            };
+        }
+        if !shape.closes && shape.bare && is_placeholder(text, at, raw) {
+            return Self::Doubtful;
+        }
+        self
+    }
+
     /// What it makes of a bracket that ends at `end`.
     const fn at(self, end: usize) -> Angle {
         match self {
             Self::Certain => Angle::Token(Found::Certain(end)),
             Self::Doubtful => Angle::Token(Found::Doubtful(end)),
+            Self::Letter { open, closes } => Angle::Token(Found::Letter {
+                open,
+                place: end,
+                closes,
+            }),
             Self::Marker => Angle::Marker,
             Self::Other => Angle::Tag,
         }
@@ -155,8 +197,14 @@ fn named(text: &str, at: usize, rest: &[u8]) -> Option<Angle> {
     let bare = rest.get(len) == Some(&b'>') && (closes || first != b'r');
     if len == 1 && rest.get(1) == Some(&b'>') {
         let token = closes || rest.first() == Some(&b's');
+        let shape = Shape {
+            bare: true,
+            closes,
+            doubled: false,
+            assigned: false,
+        };
         return Some(if token {
-            Angle::Token(Found::Certain(at + 1))
+            Name::Certain.seen(text, at, "s", shape).at(at + 1)
         } else {
             Angle::Tag
         });
@@ -174,17 +222,19 @@ fn named(text: &str, at: usize, rest: &[u8]) -> Option<Angle> {
         doubled: false,
         assigned: false,
     };
-    Some(flat_name(b"", lower, lower, raw, shape).at(at + 1))
+    let kind = flat_name(b"", lower, lower, raw, shape);
+    Some(kind.seen(text, at, raw, shape).at(at + 1))
 }
 
 #[inline]
 pub(crate) fn is_name(c: char) -> bool {
-    is_word(c) || matches!(c, ':' | '-' | '.')
+    is_word(c) || matches!(c, ':' | '-' | '\u{2014}' | '.')
 }
 
 /// `name|` and the closing bracket, after the first bar.
 ///
 /// With blanks beside the bars it may be two operators: there the word decides.
+/// A word after the second bar and a blank is none of the name, nor is one after a single letter (`|a| < |b| and`, `|a|<|b|c`).
 fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
     if cursor.pass(GAP_MAX, is_space) > 0 {
         let Some(word) = Word::read(&mut cursor, is_name) else {
@@ -206,11 +256,12 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
         match glyph.plain {
             '|' => {
                 cursor.pass(2, |c| c == '|');
-                cursor.pass(GAP_MAX, is_space);
+                let gap = cursor.pass(GAP_MAX, is_space) > 0;
                 // The bar may stand within the name: `<|DSML|invoke`.
                 return letters > 0
                     && cursor.peek().is_some_and(|next| {
-                        next.plain == close || (close == '>' && is_word(next.plain))
+                        next.plain == close
+                            || (close == '>' && is_word(next.plain) && !gap && letters > 1)
                     });
             }
             c if c == close => return letters > 0 && close == '>',
@@ -222,6 +273,19 @@ fn barred(mut cursor: Cursor<'_>, close: char) -> bool {
         }
     }
     false
+}
+
+/// `<[begin_of_sentence]>`, after the square bracket; `<[u8]>` is a type.
+fn in_square(mut cursor: Cursor<'_>) -> bool {
+    let Some(word) = Word::read(&mut cursor, is_name) else {
+        return false;
+    };
+    let closed = cursor.accept(|c| c == ']').is_some() && cursor.accept(|c| c == '>').is_some();
+    let never = word
+        .as_bytes()
+        .strip_prefix(b"bos_never")
+        .or(word.as_bytes().strip_prefix(b"eos_never"));
+    closed && (delimits(word.as_bytes()) || never.is_some())
 }
 
 /// Words that templates put between bars.
@@ -257,9 +321,13 @@ pub(crate) fn is_template_word(word: &[u8]) -> bool {
 
 /// `@name@>`: the same sign inside of both brackets.
 fn flanked(mut cursor: Cursor<'_>, sigil: char) -> bool {
-    let Some(_) = Word::read(&mut cursor, |c| is_name(c) || matches!(c, '/' | ' ')) else {
+    let Some(word) = Word::read(&mut cursor, |c| is_name(c) || matches!(c, '/' | ' ')) else {
         return false;
     };
+    if !word.as_bytes().iter().any(u8::is_ascii_alphanumeric) && word.as_bytes().is_ascii() {
+        // Two arrows: `<~ ~>`.
+        return false;
+    }
     if cursor.accept(|c| c == sigil).is_none() {
         return false;
     }
@@ -319,7 +387,16 @@ fn is_quotation(text: &str, at: usize) -> bool {
         .is_some_and(|c| {
             matches!(
                 c,
-                '«' | '‹' | '⟨' | '⟪' | '\u{2329}' | '\u{3008}' | '\u{300a}'
+                '«' | '‹'
+                    | '⟨'
+                    | '⟪'
+                    | '≪'
+                    | '≺'
+                    | '⊲'
+                    | '⋖'
+                    | '\u{2329}'
+                    | '\u{3008}'
+                    | '\u{300a}'
             )
         })
 }
@@ -391,6 +468,7 @@ fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -
                     b"context",
                 ],
             )
+            .is_some()
     });
     if space == b"kazma" || ours || holds(flat, b"untrusted") {
         return Name::Marker;
@@ -407,9 +485,29 @@ fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -
     let certain = match flat {
         // A letter on its own is a type parameter, unless it is the token's.
         b"s" => bare && (closes || raw != "S"),
-        b"ai" | b"bos" | b"eos" | b"unk" | b"pad" | b"cls" | b"sep" | b"eot" | b"eom" | b"eod"
-        | b"sop" | b"eop" | b"eoh" | b"eoa" | b"bom" | USER | ASSISTANT | SYSTEM | b"system"
-        | b"assistant" | b"observation" | b"observations" => bare,
+        b"ai"
+        | b"bos"
+        | b"eos"
+        | b"unk"
+        | b"pad"
+        | b"cls"
+        | b"sep"
+        | b"eot"
+        | b"eom"
+        | b"eod"
+        | b"sop"
+        | b"eop"
+        | b"eoh"
+        | b"eoa"
+        | b"bom"
+        | USER
+        | ASSISTANT
+        | SYSTEM
+        | b"system"
+        | b"assistant"
+        | b"observation"
+        | b"observations"
+        | b"faketokenaroundimage" => bare,
         // `<C_Q>`, `<C_A>`, `<B_SYS>`.
         b"cq" | b"ca" | b"bsys" | b"busys" => bare && local.contains(&b'_') && is_upper(raw),
         b"think"
@@ -423,9 +521,16 @@ fn flat_name(space: &[u8], local: &[u8], flat: &[u8], raw: &str, shape: Shape) -
         | b"ipynbmarker"
         | b"beginningofsentence" => true,
         b"function" | b"parameter" | b"tool" => assigned,
-        b"inst" => bare && is_upper(raw),
+        b"inst" | b"sys" => bare && is_upper(raw),
+        b"user" | b"bot" | b"human" | b"end" => bare && local.starts_with(b"_"),
+        b"filesep" => bare && local.contains(&b'_'),
         _ if is_control(flat) => bare,
-        _ => is_stem(flat) || numbered(flat) || flat.ends_with(b"softtoken") || delimits(local),
+        _ => {
+            is_stem(flat, raw)
+                || numbered(flat)
+                || flat.ends_with(b"softtoken")
+                || delimits(local) && !is_everyday_end(flat)
+        }
     };
     if certain {
         return Name::Certain;
@@ -445,6 +550,7 @@ pub(crate) fn is_control(flat: &[u8]) -> bool {
             end,
             b"bos"
                 | b"eos"
+                | b"eop"
                 | b"pad"
                 | b"unk"
                 | b"cls"
@@ -514,102 +620,6 @@ fn is_doubtful(flat: &[u8]) -> bool {
             | b"reponame"
             | b"name"
     )
-}
-
-/// Whether the name of a token begins so, without what joins its words.
-fn is_stem(flat: &[u8]) -> bool {
-    const CALLS: &[&[u8]] = &[b"call", b"result", b"response", b"output"];
-    const DELIMITED: &[&[u8]] = &[b"functioncall", b"functionresponse", b"functiondecl"];
-    match flat {
-        [b't', b'o', b'o', b'l', rest @ ..] => {
-            begins(rest, CALLS)
-                || begins(
-                    rest,
-                    &[b"use", b"code", b"request", b"declar", b"sep", b"input"],
-                )
-        }
-        [b'f', b'u', b'n', b'c', b't', b'i', b'o', b'n', rest @ ..] => begins(rest, CALLS),
-        [b's', b't', b'a', b'r', b't', rest @ ..] | [b'e', b'n', b'd', rest @ ..] => {
-            begins(rest, DELIMITED)
-        }
-        [b's', b'y', b's', b't', b'e', b'm', rest @ ..] => begins(
-            rest,
-            &[
-                b"prompt",
-                b"reminder",
-                b"message",
-                b"instruction",
-                b"note",
-                b"override",
-                b"directive",
-                b"role",
-                b"turn",
-            ],
-        ),
-        [b'a', ..] => begins(
-            flat,
-            &[
-                b"availabletools",
-                b"assistantresponse",
-                b"assistantmessage",
-                b"assistantturn",
-            ],
-        ),
-        [b'u', ..] => begins(flat, &[b"userquery", b"userturn"]),
-        [b'b', ..] => flat.starts_with(b"beginofsentence"),
-        _ => false,
-    }
-}
-
-/// Whether `name` begins with one of these.
-fn begins(name: &[u8], stems: &[&[u8]]) -> bool {
-    let first = name.first();
-    stems
-        .iter()
-        .any(|stem| stem.first() == first && name.starts_with(stem))
-}
-
-/// `start_of_turn`, `end_of_utterance`; not `startOffset`.
-fn delimits(local: &[u8]) -> bool {
-    let joined = |rest: &[u8]| matches!(rest, [b'_' | b'-', b'o', b'f', b'_' | b'-', ..]);
-    match local {
-        [b's', b't', b'a', b'r', b't', rest @ ..] | [b'e', b'n', b'd', rest @ ..] => joined(rest),
-        [b'b', b'e', b'g', b'i', b'n', rest @ ..] => {
-            joined(rest) || rest.strip_prefix(b"ning").is_some_and(joined)
-        }
-        _ => false,
-    }
-}
-
-/// `extra_id_0`, `SPECIAL_10`, `unused7`, `reserved_106`.
-pub(crate) fn numbered(flat: &[u8]) -> bool {
-    let stem = byte::skip_back(flat, flat.len(), DIGIT);
-    stem.len() < flat.len()
-        && matches!(
-            stem,
-            b"extraid"
-                | b"special"
-                | b"specialtoken"
-                | b"unused"
-                | b"unusedtoken"
-                | b"reserved"
-                | b"reservedtoken"
-                | b"reservedspecialtoken"
-                | b"tokensunused"
-                | b"placeholder"
-                | b"dummy"
-                | b"ctrl"
-        )
-        || matches!(
-            flat,
-            b"fimprefix"
-                | b"fimmiddle"
-                | b"fimsuffix"
-                | b"fimpad"
-                | b"fimhole"
-                | b"fimbegin"
-                | b"fimend"
-        )
 }
 
 /// A name without what joins its words.

@@ -243,7 +243,8 @@ impl Judge {
                     .trim()
                     .trim_matches('"')
             })
-            .filter(|place| place.contains(':'))
+            // A place without a port is none; judged as one all the same, so that no reader takes it for more.
+            .filter(|place| place.contains([':', '.']))
             .try_for_each(|place| match place.strip_prefix(':') {
                 // `:443` is the same host.
                 Some(port) => match port.parse::<u16>() {

@@ -3,8 +3,9 @@
 /// Last labels that stand for a local network, or for none.
 ///
 /// Sources: RFC 6761 and its registry of special-use names, RFC 6762 (`local` and the names of
-/// appendix G), RFC 8375, ICANN's reservation of `internal`, and the names inside of a Kubernetes cluster.
-const LOCAL: [&str; 24] = [
+/// appendix G), RFC 8375, RFC 3172 (`arpa` names the network's own parts), ICANN's reservation of `internal`, and the
+/// names inside of a Kubernetes cluster.
+const LOCAL: [&str; 20] = [
     "localhost",
     "localdomain",
     "local",
@@ -16,11 +17,7 @@ const LOCAL: [&str; 24] = [
     "home",
     "lan",
     "lanhost",
-    "home.arpa",
-    "resolver.arpa",
-    "service.arpa",
-    "in-addr.arpa",
-    "ip6.arpa",
+    "arpa",
     "svc",
     "cluster.local",
     "consul",
@@ -91,6 +88,7 @@ mod tests {
             ".example.com",
             "example.com..",
             "1.0.0.127.in-addr.arpa",
+            "ipv4only.arpa",
         ] {
             assert!(special(name).is_some(), "{name}");
         }

@@ -12,6 +12,9 @@ use kazma_launch::Usage;
 
 use crate::{Api, Gates, at, say, text};
 
+/// Columns of a row of a card: a terminal has 80 or more.
+const WIDTH: usize = 76;
+
 pub(crate) async fn run(command: Gates) -> Result<ExitCode, BoxError> {
     match command {
         Gates::List { place } => {
@@ -90,7 +93,7 @@ fn show(gate: &Value) -> Result<ExitCode, BoxError> {
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
         for line in whole.split('\n') {
-            say(&format!("  {}", visible(line)))?;
+            block(line)?;
         }
     }
     let started = started(gate);
@@ -98,7 +101,9 @@ fn show(gate: &Value) -> Result<ExitCode, BoxError> {
         say("")?;
     }
     for line in started {
-        say(&visible(&line))?;
+        for row in rows(&visible(&line)) {
+            say(&row)?;
+        }
     }
     let diff = gate
         .pointer("/plan/action/diff")
@@ -107,10 +112,41 @@ fn show(gate: &Value) -> Result<ExitCode, BoxError> {
     if !diff.is_empty() {
         say("\nchange:")?;
         for line in diff.split('\n') {
-            say(&format!("  {}", visible(line)))?;
+            block(line)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says a line of what would be done, set in.
+fn block(line: &str) -> Result<ExitCode, BoxError> {
+    for row in rows(&visible(line)) {
+        say(&format!("  {row}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A long line in rows of ours, each of which says that it goes on: if the terminal broke it, its next row would begin where
+/// our own words begin.
+fn rows(line: &str) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    let mut width = 0;
+    for c in line.chars() {
+        let room = match c {
+            '\t' => 8,
+            c if c.is_ascii() => 1,
+            _ => 2,
+        };
+        if width + room > WIDTH {
+            rows.push("↳ ".to_owned());
+            width = 2;
+        }
+        width += room;
+        if let Some(row) = rows.last_mut() {
+            row.push(c);
+        }
+    }
+    rows
 }
 
 /// What a command comes to, each argument on a line and in brackets, so that no blank hides where one ends.
@@ -175,14 +211,18 @@ fn is_invisible(c: char) -> bool {
     matches!(u32::from(c),
         0xAD | 0x034F | 0x061C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180B..=0x180F
         | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFE00..=0xFE0F
-        | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF)
+        | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF
+        // Spaces that are none of the keyboard, Braille without dots, private use, what has no character.
+        | 0xA0 | 0x1680 | 0x2000..=0x200A | 0x202F | 0x205F | 0x3000 | 0x2800 | 0xE000..=0xF8FF | 0xF_0000..
+        | 0x1_3430..=0x1_343F | 0x1_6FE4 | 0x1_BCA0..=0x1_BCA3 | 0x1_D159 | 0xFDD0..=0xFDEF)
+        || u32::from(c) & 0xFFFE == 0xFFFE
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{started, visible};
+    use super::{rows, started, visible};
 
     #[test]
     fn a_command_is_shown_word_by_word() {
@@ -204,9 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn a_long_line_begins_no_row_as_ours_begin() {
+        let forged = format!("{}state   approved", " ".repeat(78));
+        let drawn = rows(&forged);
+        assert!(
+            drawn.iter().skip(1).all(|row| row.starts_with("↳ ")),
+            "{drawn:?}"
+        );
+        assert!(
+            drawn.iter().all(|row| row.chars().count() <= 76),
+            "{drawn:?}"
+        );
+        assert_eq!(drawn.concat().replace("↳ ", ""), forged);
+        assert_eq!(rows(""), [""]);
+        assert_eq!(rows(&"文".repeat(40)).len(), 2);
+    }
+
+    #[test]
     fn nothing_on_a_card_speaks_to_the_terminal() {
         assert_eq!(visible("rm \u{1b}[2Jx"), "rm <U+001B>[2Jx");
         assert_eq!(visible("a\u{200b}b\u{202e}c"), "a<U+200B>b<U+202E>c");
+        assert_eq!(
+            visible("a\u{a0}\u{2800}\u{e000}\u{1fffe}"),
+            "a<U+00A0><U+2800><U+E000><U+1FFFE>"
+        );
         assert_eq!(visible("سلام\tok"), "سلام\tok");
     }
 }

@@ -54,16 +54,19 @@ const CHANGES: &str = "write create update delete remove drop insert set put pos
     add save upsert replace overwrite undo redo revert restore rollback rebase checkout submit dispatch notify register \
     unregister attach detach connect disconnect login logout toggle rotate generate regenerate make mkdir rm del unlink touch \
     chmod chown erase flush sync upgrade downgrade pause resume retry rerun reopen close assign unassign reassign unsubscribe \
-    unpublish unlock mark forward reply sign encrypt decrypt provision withdraw sell";
+    unpublish unlock mark forward reply sign encrypt decrypt provision withdraw sell \
+    increment decrement archive unarchive export dump trigger enqueue dequeue consume expire renew refund mint burn ack \
+    acknowledge dismiss snooze ban unban unblock unfollow unstar untag unmute evict resize promote demote discard trash \
+    recycle mutate alter acquire http https curl wget telnet tunnel";
 /// Words of secrets.
 const SECRETS: &str = "secret secrets token tokens auth oauth password passwords passwd passphrase credential credentials \
     key keys apikey keychain keyring cookie cookies session sessions env environ environment dotenv vault cert certs \
     certificate pem ssh gpg pgp private signing otp totp mfa pin ssn iban card cvv wallet seed mnemonic \
     creds cred certificates envs otps wallets seeds pwd passcode passcodes passkey passkeys keystore keyfile \
-    keyvault bearer jwt jwts pat pats login logins netrc npmrc kubeconfig htpasswd shadow dsn hmac";
+    gnupg webhook webhooks keyvault bearer jwt jwts pat pats login logins netrc npmrc kubeconfig htpasswd shadow dsn hmac";
 
 /// Parts of names that are secrets wherever they stand.
-const ANYWHERE: [&str; 18] = [
+const ANYWHERE: [&str; 21] = [
     "secret",
     "token",
     "passw",
@@ -77,6 +80,9 @@ const ANYWHERE: [&str; 18] = [
     "dotenv",
     "vault",
     "connectionstring",
+    "databaseurl",
+    "dburl",
+    "accesscode",
     "recoverycode",
     "backupcode",
     "2fa",
@@ -120,8 +126,11 @@ pub fn label_mcp(name: &str) -> Label {
         return Label::Danger;
     };
     let words = words(tool);
-    if smells_of_secrets(tool) || words.iter().any(|word| has(CHANGES, word)) {
+    if smells_of_secrets(tool) || words.iter().any(|word| has(CHANGES, word)) || checks_in(&words) {
         return Label::Danger;
+    }
+    if does_more(&words) {
+        return Label::Unknown;
     }
     if words.iter().any(|word| has(READS, word)) {
         return Label::Safe;
@@ -140,6 +149,24 @@ fn leaf(name: &str) -> Option<&str> {
                 .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
     };
     (plain(server) && plain(tool)).then_some(tool)
+}
+
+/// `check_in` and `check_out` read nothing.
+fn checks_in(words: &[String]) -> bool {
+    words.windows(2).any(|pair| {
+        pair.first().is_some_and(|word| word == "check")
+            && pair
+                .last()
+                .is_some_and(|word| word == "in" || word == "out")
+    })
+}
+
+/// Whether a name goes on after *and*, *or* or *then* with something that is no read, as in `get_and_store`.
+fn does_more(words: &[String]) -> bool {
+    words.windows(2).any(|pair| {
+        let joins = pair.first().is_some_and(|word| has("and or then", word));
+        joins && pair.last().is_some_and(|word| !has(READS, word))
+    })
 }
 
 /// Whether a name has a word of secrets, also where it is glued to others.
@@ -219,6 +246,8 @@ mod tests {
             "list_open_issues",
             "search_messages",
             "get_patient",
+            "search_and_count",
+            "check_status",
         ] {
             assert!(!asks(tool), "{tool}");
         }
@@ -243,6 +272,12 @@ mod tests {
             "get2faCode",
             "search_and_replace",
             "get_or_add",
+            "get_and_store",
+            "listThenLock",
+            "check_out_book",
+            "http_get",
+            "get_database_url",
+            "list_webhooks",
             "list_and_close",
             "read_and_mark_done",
             "run_query",

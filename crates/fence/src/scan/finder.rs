@@ -5,7 +5,7 @@ use crate::{
     byte::{self, HEX, MORE, ORNAMENT, PLAIN, SOLO},
     fold::{self, Cursor},
     markdown::Brackets,
-    marker, nonce, role,
+    marker, nonce, place, role,
     role::Side,
     scan::{Breaks, Walk, anchor},
     shown, square, token,
@@ -97,8 +97,16 @@ impl<'a> Finder<'a> {
 
     /// What was put off until the whole text was seen.
     fn settle(&mut self) {
-        let both = self.speakers.iter().any(|(_, side)| *side == Side::Model)
-            && self.speakers.iter().any(|(_, side)| *side == Side::Other);
+        let mut sides = self.speakers.iter().map(|(_, side)| *side);
+        let model = sides.clone().any(|side| side == Side::Model);
+        let other = sides
+            .clone()
+            .any(|side| matches!(side, Side::Person | Side::Other));
+        // A form names a model once; in a talk the person goes on after it.
+        let answered = [Side::Person, Side::Product, Side::Person]
+            .into_iter()
+            .all(|turn| sides.any(|side| side == turn));
+        let both = model && other || answered;
         if self.certain {
             self.breaks.extend_from_slice(&self.doubtful);
         }
@@ -291,6 +299,18 @@ impl<'a> Finder<'a> {
         match found {
             Some(token::Found::Certain(place)) => self.certainly(place),
             Some(token::Found::Doubtful(place)) => self.doubtful.push(place),
+            Some(token::Found::Letter {
+                open,
+                place,
+                closes,
+            }) => {
+                // Once there is a token, what may be one is broken too.
+                if !self.certain && place::strikes(self.text, open, closes) {
+                    self.doubtful.push(place);
+                } else {
+                    self.certainly(place);
+                }
+            }
             None => {}
         }
     }

@@ -80,7 +80,7 @@ impl Exact {
         Self {
             label: name.to_owned(),
             kind: Kind::Field,
-            lines: numbered(value),
+            lines: drawn(value, value),
         }
     }
 
@@ -183,6 +183,11 @@ impl Exact {
 
 /// Lines of a text. A missing line feed at the end is not drawn, an empty text says that it is empty.
 fn numbered(text: &str) -> Vec<Line> {
+    drawn(text, text.strip_suffix('\n').unwrap_or(text))
+}
+
+/// Lines of what is `drawn` of a text.
+fn drawn(text: &str, drawn: &str) -> Vec<Line> {
     if text.is_empty() {
         return vec![Line {
             number: String::new(),
@@ -190,8 +195,7 @@ fn numbered(text: &str) -> Vec<Line> {
             text: "empty".to_owned(),
         }];
     }
-    text.strip_suffix('\n')
-        .unwrap_or(text)
+    drawn
         .split('\n')
         .enumerate()
         .map(|(index, line)| Line {
@@ -251,6 +255,9 @@ mod tests {
         assert_eq!(Exact::code("code", "a\n\n\nb").lines.len(), 4);
         assert_eq!(Exact::code("code", "a\n").extent(), "1 line");
         assert_eq!(Exact::code("code", "").lines[0].text, "empty");
+        // A name that ends in a line feed is another name.
+        assert_eq!(Exact::field("file", "a\n").lines.len(), 2);
+        assert_eq!(Exact::field("file", "a").lines.len(), 1);
         assert_eq!(
             Exact::command("command", ["ls", "-l"]).extent(),
             "2 arguments"

@@ -21,7 +21,7 @@ pub use card::{Card, CardPart, CardState, Detail, Moment, Provenance, Source};
 pub use exact::{Exact, Kind, Line, Mark};
 pub use markdown::{MARKDOWN_LIMIT, Markup};
 pub use page::{ApprovalsPage, Band, ErrorPage, GatePage, Section, Shell, SignInPage, Tone};
-pub use text::{escape, shown, shown_html, span, spelled};
+pub use text::{escape, shown, shown_html, shown_word, span, spelled};
 pub use thread::{
     ChatPage, Example, Message, MessagesPart, Speaker, ThreadPage, ThreadRow, ThreadsPage,
 };

@@ -28,13 +28,7 @@ pub fn shown_html(text: &str) -> String {
     for span in visible(text) {
         match &span {
             Span::Plain(text) => out.push_str(&escape(text)),
-            Span::Hidden(_) => {
-                let code = span.code().unwrap_or_default();
-                let _ = write!(
-                    out,
-                    "<span class=\"hid\" title=\"A character that does not show itself\">{code}</span>"
-                );
-            }
+            Span::Hidden(c) => out.push_str(&chip(*c)),
         }
     }
     out
@@ -43,6 +37,26 @@ pub fn shown_html(text: &str) -> String {
 /// [`shown_html`] for templates.
 pub fn shown(text: &str) -> Safe<String> {
     Safe(shown_html(text))
+}
+
+/// The same of one argument or name, in which a tab is a character like any other: it is drawn as its code.
+pub fn shown_word(text: &str) -> Safe<String> {
+    let mut out = String::with_capacity(text.len());
+    for (n, part) in text.split('\t').enumerate() {
+        if n > 0 {
+            out.push_str(&chip('\t'));
+        }
+        out.push_str(&shown_html(part));
+    }
+    Safe(out)
+}
+
+/// A character that does not show itself, as its code.
+fn chip(c: char) -> String {
+    format!(
+        "<span class=\"hid\" title=\"A character that does not show itself\">U+{:04X}</span>",
+        u32::from(c)
+    )
 }
 
 /// A host name of mixed alphabets, with the code point of each letter that is not Latin beside it.

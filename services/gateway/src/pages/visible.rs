@@ -70,11 +70,14 @@ fn is_hidden(c: char) -> bool {
         || matches!(c,
             '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
             | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+            | '\u{1D159}' | '\u{13430}'..='\u{1343F}' | '\u{16FE4}' | '\u{FDD0}'..='\u{FDEF}'
             | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}'
             | '\u{FFFE}' | '\u{FFFF}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
             | '\u{E0000}'..='\u{E0FFF}'
             // Braille without dots, and the private use areas: assigned, and drawn as nothing or as anything.
             | '\u{2800}' | '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{10FFFF}')
+        // The two noncharacters at the end of each plane.
+        || u32::from(c) & 0xFFFE == 0xFFFE
 }
 
 /// Spaces and line separators other than the ASCII ones.
@@ -153,7 +156,7 @@ fn subdivision_flag(chars: &[char]) -> Option<usize> {
     })
 }
 
-/// Host names in `text` whose labels mix Latin letters with Cyrillic or Greek ones.
+/// Host names in `text` whose labels mix Latin letters with those of another alphabet that look like them.
 ///
 /// Such a name is drawn like another name. At most eight are returned, each once.
 pub fn lookalike_hosts(text: &str) -> Vec<String> {
@@ -177,9 +180,13 @@ fn mixes_scripts(label: &str) -> bool {
     let latin = label
         .chars()
         .any(|c| c.is_ascii_alphabetic() || matches!(c, '\u{00C0}'..='\u{024F}'));
-    let other = label
-        .chars()
-        .any(|c| matches!(c, '\u{0370}'..='\u{03FF}' | '\u{0400}'..='\u{052F}'));
+    // Greek, Cyrillic, Armenian, Cherokee, Coptic, Lisu, and letters of mathematics, of circles and of full width.
+    let other = label.chars().any(|c| {
+        matches!(c,
+            '\u{0370}'..='\u{03FF}' | '\u{0400}'..='\u{052F}' | '\u{0531}'..='\u{0587}' | '\u{13A0}'..='\u{13FD}'
+            | '\u{24B6}'..='\u{24E9}' | '\u{2C80}'..='\u{2CFF}' | '\u{A4D0}'..='\u{A4FD}' | '\u{AB70}'..='\u{ABBF}'
+            | '\u{FF21}'..='\u{FF5A}' | '\u{1D400}'..='\u{1D7CB}')
+    });
     latin && other
 }
 

@@ -58,7 +58,7 @@ async fn a_call_becomes_one_question_of_one_file() {
     ));
     assert_eq!(
         plan.headline(),
-        "Query the database data/shop.db in a fresh jail on this machine, read-only."
+        "Query the database “data/shop.db” in a fresh jail on this machine, read-only."
     );
 }
 
