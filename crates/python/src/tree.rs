@@ -404,6 +404,24 @@ impl Search {
         }
     }
 
+    /// Why a bare name is refused.
+    fn name(&self, expression: &Expr, name: &ExprName) -> Option<&'static str> {
+        let word = name.id.as_str();
+        if names::is_builtin(word) && self.is_the_builtin(name) {
+            return Some("it runs text as code or stops for a person");
+        }
+        // What follows is about names that may have come by `import *`.
+        if !self.names.star || name.ctx != ExprContext::Load {
+            return None;
+        }
+        if names::is_reached(word) && !self.names.binds(&name.id) {
+            return Some("it may come with all names of another module");
+        }
+        let whole = self.names.imported(expression)?;
+        names::is_reaching(&whole)
+            .then_some("it reaches the network, or the interpreter's own objects")
+    }
+
     /// Why an attribute is refused.
     fn attribute(&self, expression: &Expr, attribute: &ExprAttribute) -> Option<&'static str> {
         let name = attribute.attr.as_str();
@@ -581,46 +599,10 @@ impl<'a> Visitor<'a> for Search {
             return;
         }
         match expression {
-            Expr::Name(name)
-                if names::is_builtin(name.id.as_str()) && self.is_the_builtin(name) =>
-            {
-                self.refuse(
-                    name.range(),
-                    format!(
-                        "`{}` is refused: it runs text as code or stops for a person",
-                        name.id
-                    ),
-                );
-            }
-            Expr::Name(name)
-                if self.names.star
-                    && name.ctx == ExprContext::Load
-                    && names::is_reached(name.id.as_str())
-                    && !self.names.binds(&name.id) =>
-            {
-                self.refuse(
-                    name.range(),
-                    format!(
-                        "`{}` is refused: it may come with all names of another module",
-                        name.id
-                    ),
-                );
-            }
-            Expr::Name(name)
-                if self.names.star
-                    && name.ctx == ExprContext::Load
-                    && self
-                        .names
-                        .imported(expression)
-                        .is_some_and(|whole| names::is_reaching(&whole)) =>
-            {
-                self.refuse(
-                    name.range(),
-                    format!(
-                        "`{}` is refused: it reaches the network, or the interpreter's own objects",
-                        name.id
-                    ),
-                );
+            Expr::Name(name) => {
+                if let Some(why) = self.name(expression, name) {
+                    self.refuse(name.range(), format!("`{}` is refused: {why}", name.id));
+                }
             }
             Expr::Attribute(attribute) => {
                 if let Some(why) = self.attribute(expression, attribute) {
